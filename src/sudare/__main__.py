@@ -1,0 +1,5 @@
+"""`python -m sudare` is the `sudare` command."""
+
+from sudare.cli import main
+
+main()

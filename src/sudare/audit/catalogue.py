@@ -1,0 +1,338 @@
+"""Known mistakes in private regression, each with its correction, as audits anyone can repeat.
+
+Four mistakes, published or in use, are caught; the four corrections are put through the same audit
+and pass. The mistakes come from the ridge aggregation paper of Minami, Arai, Sato and Nakagawa
+(2015; eq. 7, eq. 8) and from a common treatment of the intercept in private logistic regression;
+the guarantee they miss is that of Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and
+Thakurta (2012).
+
+A case that passes is not thereby proved private: the proofs are in the theory pages. It shows that
+the audit which catches the mistake does not also catch its correction.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+
+from sudare import checks, randomness
+from sudare.audit import blackbox, reference
+from sudare.audit.blackbox import Mechanism, Progress
+from sudare.audit.findings import ExactFinding, Finding
+from sudare.audit.reference import Labels, Squares, Terms
+from sudare.calibration.regression import logistic_objective, ridge_objective
+
+Check: TypeAlias = Callable[[int, Generator, Progress | None, float], Finding | ExactFinding]
+
+_PAPER = "Minami, Arai, Sato and Nakagawa (2015)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One audit with a known answer; `partner` names the correction, or the mistake corrected."""
+
+    name: str
+    title: str
+    what: str
+    claim: str
+    expected: Literal["caught", "passes"]
+    method: Literal["black box", "exact"]
+    partner: str
+    suggested_runs: int
+    check: Check
+
+    def run(
+        self,
+        runs: int | None = None,
+        rng: Generator | int | None = None,
+        progress: Progress | None = None,
+        confidence: float = 0.999,
+    ) -> Finding | ExactFinding:
+        """Audit, with `suggested_runs` per input unless told; an exact audit needs no runs."""
+        if runs is not None:
+            checks.count(minimum=100, runs=runs)
+        checks.proportion(confidence=confidence)
+        return self.check(
+            runs or self.suggested_runs, randomness.as_generator(rng), progress, confidence
+        )
+
+    def as_expected(self, finding: Finding | ExactFinding) -> bool:
+        """Whether the audit came out the way this case should."""
+        return finding.violated == (self.expected == "caught")
+
+
+def catalogue() -> dict[str, Case]:
+    """All cases by name: each mistake, directly followed by its correction."""
+    return {case.name: case for case in _cases()}
+
+
+def _black_box(mechanism: Mechanism, first: object, second: object) -> Check:
+    def check(
+        runs: int, rng: Generator, progress: Progress | None, confidence: float
+    ) -> Finding | ExactFinding:
+        return blackbox.audit(
+            mechanism,
+            first,
+            second,
+            epsilon=1.0,
+            runs=runs,
+            confidence=confidence,
+            rng=rng,
+            progress=progress,
+        )
+
+    return check
+
+
+def _exact_line(terms: Terms, radius: float, epsilon: float) -> Check:
+    def check(
+        runs: int, rng: Generator, progress: Progress | None, confidence: float
+    ) -> Finding | ExactFinding:
+        first, second = (
+            reference.ridge_line(data, terms, radius) for data in reference.replaced_record()
+        )
+        finding = reference.line_audit(first, second, radius, epsilon)
+        if progress is not None:
+            progress(1, 1)
+        return finding
+
+    return check
+
+
+def _ridge_on_a_line() -> list[Case]:
+    """n = 20, one feature, X = Y = B = 1: nineteen rows near zero, and one that is 0 or 1."""
+    first = Squares.of([[0.05], [0.0]], [0.0, 0.0], [19, 1])
+    second = Squares.of([[0.05], [1.0]], [0.0, 1.0], [19, 1])
+    published = Terms.published(
+        1.0, n=20, regularization=0.01, row_norm=1.0, target_bound=1.0, radius=1.0
+    )
+    corrected = _corrected_ridge(dimension=1, regularization=0.01)
+    return [
+        Case(
+            name="ridge-without-ball",
+            title="Ridge regression in closed form, coefficients unbounded",
+            what=(
+                "The proof of objective perturbation needs a bound on the gradient of the squared "
+                "loss, and there is one only while the coefficients are bounded. The closed-form "
+                "estimate can land anywhere, and the farther out it lands, the easier it is to "
+                "tell the two inputs apart."
+            ),
+            claim=f"{_PAPER}, eq. 8: ε = 1 (20 records, one feature)",
+            expected="caught",
+            method="black box",
+            partner="ridge-in-ball",
+            suggested_runs=200_000,
+            check=_black_box(
+                lambda data, runs, rng: reference.ridge_anywhere(data, published, runs, rng),
+                first,
+                second,
+            ),
+        ),
+        Case(
+            name="ridge-in-ball",
+            title="Ridge regression minimised over the ball",
+            what=(
+                "The same two inputs. The minimiser is taken over the ball in which the gradient "
+                "bound holds, with noise calibrated for replacing one record."
+            ),
+            claim="sudare: ε = 1 (20 records, one feature)",
+            expected="passes",
+            method="black box",
+            partner="ridge-without-ball",
+            suggested_runs=200_000,
+            check=_black_box(
+                lambda data, runs, rng: reference.ridge_in_ball(data, corrected, 1.0, runs, rng),
+                first,
+                second,
+            ),
+        ),
+    ]
+
+
+def _ridge_in_ten_dimensions() -> list[Case]:
+    """n = 20, ten features, X = Y = B = 1: all rows zero, or one of them the first unit vector."""
+    first = Squares.of(np.zeros((1, 10)), [0.0], [20])
+    second = Squares.of(np.vstack([np.zeros(10), np.eye(10)[0]]), [0.0, 0.0], [19, 1])
+    published = Terms.published(
+        1.0, n=20, regularization=0.0, row_norm=1.0, target_bound=1.0, radius=1.0
+    )
+    corrected = _corrected_ridge(dimension=10, regularization=0.0)
+    return [
+        Case(
+            name="ridge-clipped-afterwards",
+            title="Ridge regression in closed form, then clipped to the ball",
+            what=(
+                "Clipping an estimate that is not private cannot make it so. In ten dimensions "
+                "nearly all estimates end on the sphere, and their direction says how much the "
+                "closed form was squeezed along the changed record."
+            ),
+            claim=f"{_PAPER}, eq. 8 with the bound on the coefficients enforced last: ε = 1",
+            expected="caught",
+            method="black box",
+            partner="ridge-constrained",
+            suggested_runs=1_000_000,
+            check=_black_box(
+                lambda data, runs, rng: reference.ridge_clipped(data, published, 1.0, runs, rng),
+                first,
+                second,
+            ),
+        ),
+        Case(
+            name="ridge-constrained",
+            title="Ridge regression in ten dimensions, minimised over the ball",
+            what=(
+                "The same two inputs. The constraint is part of the minimisation, so that what "
+                "ends on the sphere is what the proof speaks of."
+            ),
+            claim="sudare: ε = 1 (20 records, ten features)",
+            expected="passes",
+            method="black box",
+            partner="ridge-clipped-afterwards",
+            suggested_runs=1_000_000,
+            check=_black_box(
+                lambda data, runs, rng: reference.ridge_in_ball(data, corrected, 1.0, runs, rng),
+                first,
+                second,
+            ),
+        ),
+    ]
+
+
+def _ridge_constants() -> list[Case]:
+    """n = 2001, one feature, X = Y = 1, B = 0.001, ε = 0.1: the law of the output is known."""
+    radius, epsilon = 1e-3, 0.1
+    published = Terms.published(
+        epsilon, n=2001, regularization=0.0, row_norm=1.0, target_bound=1.0, radius=radius
+    )
+    corrected = Terms.corrected(
+        ridge_objective(
+            epsilon,
+            0.0,
+            n=2001,
+            dimension=1,
+            row_norm=1.0,
+            target_bound=1.0,
+            radius=radius,
+            regularization=0.0,
+        )
+    )
+    return [
+        Case(
+            name="ridge-paper-constants",
+            title="Ridge regression over the ball, with the published noise constants",
+            what=(
+                "The published constants suit neighbours that gain or lose a record. When a record "
+                "is replaced, as the paper's definition has it, gradient and curvature both change "
+                "by more than was paid for. The law of the output is known here, so the audit "
+                "integrates it instead of sampling; the shortfall is about a tenth of ε."
+            ),
+            claim=f"{_PAPER}, eq. 7: ε = 0.1 (2,001 records, one feature)",
+            expected="caught",
+            method="exact",
+            partner="ridge-corrected-constants",
+            suggested_runs=0,
+            check=_exact_line(published, radius, epsilon),
+        ),
+        Case(
+            name="ridge-corrected-constants",
+            title="Ridge regression over the ball, with noise for replacing one record",
+            what="The same two inputs, with the noise and the curvature that replacing needs.",
+            claim="sudare: ε = 0.1 (2,001 records, one feature)",
+            expected="passes",
+            method="exact",
+            partner="ridge-paper-constants",
+            suggested_runs=0,
+            check=_exact_line(corrected, radius, epsilon),
+        ),
+    ]
+
+
+def _logistic_intercepts() -> list[Case]:
+    """n = 20, one feature, rows within 1: one record at zero has its label changed."""
+
+    def records(label: float) -> Labels:
+        return Labels(
+            rows=np.array([[0.5], [0.5], [-0.5], [-0.5], [0.0]]),
+            labels=np.array([1.0, -1.0, -1.0, 1.0, label]),
+            counts=np.array([7.0, 3.0, 7.0, 2.0, 1.0]),
+        )
+
+    def with_constant(data: Labels) -> Labels:
+        rows = np.column_stack([data.rows, np.ones(len(data.rows))])
+        return Labels(rows, data.labels, data.counts)
+
+    free = Terms.corrected(
+        logistic_objective(1.0, 0.0, n=20, dimension=1, row_norm=1.0, regularization=0.01)
+    )
+    penalised = Terms.corrected(
+        logistic_objective(
+            1.0, 0.0, n=20, dimension=2, row_norm=float(np.sqrt(2.0)), regularization=0.01
+        )
+    )
+    return [
+        Case(
+            name="logistic-free-intercept",
+            title="Logistic regression with an intercept that is neither penalised nor perturbed",
+            what=(
+                "Leaving the intercept out of the penalty is common practice, and at least one "
+                "widely used private learner also leaves it out of the noise. Given the other "
+                "coefficients, the intercept is then computed from the data with no noise at all."
+            ),
+            claim="ε = 1, calibrated for the feature alone (20 records, one feature)",
+            expected="caught",
+            method="black box",
+            partner="logistic-penalised-intercept",
+            suggested_runs=100_000,
+            check=_black_box(
+                lambda data, runs, rng: reference.logistic_free_intercept(data, free, runs, rng),
+                records(1.0),
+                records(-1.0),
+            ),
+        ),
+        Case(
+            name="logistic-penalised-intercept",
+            title="Logistic regression with the intercept as one more feature",
+            what=(
+                "The same two inputs. The intercept is the coefficient of a constant feature 1: "
+                "penalised, perturbed, and counted in the norm of every row."
+            ),
+            claim="sudare: ε = 1 (20 records, one feature and an intercept)",
+            expected="passes",
+            method="black box",
+            partner="logistic-free-intercept",
+            suggested_runs=100_000,
+            check=_black_box(
+                lambda data, runs, rng: reference.logistic(data, penalised, runs, rng),
+                with_constant(records(1.0)),
+                with_constant(records(-1.0)),
+            ),
+        ),
+    ]
+
+
+def _corrected_ridge(*, dimension: int, regularization: float) -> Terms:
+    return Terms.corrected(
+        ridge_objective(
+            1.0,
+            0.0,
+            n=20,
+            dimension=dimension,
+            row_norm=1.0,
+            target_bound=1.0,
+            radius=1.0,
+            regularization=regularization,
+        )
+    )
+
+
+@cache
+def _cases() -> tuple[Case, ...]:
+    return (
+        *_ridge_on_a_line(),
+        *_ridge_in_ten_dimensions(),
+        *_ridge_constants(),
+        *_logistic_intercepts(),
+    )

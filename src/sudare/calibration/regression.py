@@ -1,0 +1,263 @@
+"""Noise for private ridge and logistic regression, from public numbers alone.
+
+Objective perturbation adds b·θ/n to the objective, with b random (Chaudhuri, Monteleoni and Sarwate
+2011; Kifer, Smith and Thakurta 2012). Write S for the largest distance between the gradients of two
+records at one θ in the ball, ζ for the largest gradient, Λ for the largest curvature of a record,
+and κ for the strong convexity of the summed objective (regularisation included). The exact
+minimiser over the ball is then, for replace-one neighbours,
+
+    pure     ε-DP with  ε = S/s + log(1 + Λ/κ),  b of density ∝ exp(−‖b‖/s);
+    Gaussian (ε, δ)-DP with b ~ N(0, s²I) when the shift of b is covered, see `_gaussian_scale`.
+
+The published constants (s = 2ζ/ε and κ ≥ 2Λ/ε) only reach 1.5 ε for this neighbour relation, and
+the unconstrained minimiser of the squared loss has no finite ε at all: docs/theory/corrections.md.
+
+    X row_norm   Y target_bound   B radius   p dimension   λ regularization
+    ridge      (1/n)Σ(y − θ·x)² + λ‖θ‖²                 κ = 2nλ + Δ,  Λ = 2X²
+    logistic   (1/n)Σlog(1 + e^{−yθ·x}) + (λ/2)‖θ‖²     κ = nλ + Δ,   Λ = X²/4
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import ndtri
+
+from sudare import checks
+from sudare.calibration.gaussian import gaussian_mu
+from sudare.calibration.gradients import (
+    logistic_gradient_bound,
+    logistic_gradient_diameter,
+    ridge_gradient_bound,
+    ridge_gradient_diameter,
+)
+from sudare.curves import gaussian_delta
+from sudare.rounding import down, up
+
+
+@dataclass(frozen=True)
+class ObjectiveNoise:
+    """How to perturb an objective so that its minimiser meets the target guarantee."""
+
+    law: Literal["gamma", "gaussian"]
+    scale: float
+    """s: ‖b‖ ~ Gamma(p, s) in a uniform direction, or b ~ N(0, s²I)."""
+    extra_regularization: float
+    """Δ: add (Δ/2)‖θ‖² to the summed objective."""
+    curvature: float
+    """κ, never more than the strong convexity of the summed objective."""
+    epsilon_noise: float
+    epsilon_curvature: float
+
+
+def ridge_objective(
+    epsilon: float,
+    delta: float,
+    *,
+    n: int,
+    dimension: int,
+    row_norm: float,
+    target_bound: float,
+    radius: float,
+    regularization: float,
+    norm_guess: float | None = None,
+) -> ObjectiveNoise:
+    """Noise that makes the ridge minimiser over the ball (ε, δ)-DP; pure when δ = 0.
+
+    `norm_guess` is a public guess of the size of the coefficients, the radius by default: it moves
+    the split between noise and curvature, never the guarantee.
+    """
+    _check_target(epsilon, delta, n, dimension, regularization)
+    diameter = ridge_gradient_diameter(row_norm, target_bound, radius, dimension)
+    bound = ridge_gradient_bound(row_norm, target_bound, radius)
+    return _objective(
+        epsilon,
+        delta,
+        dimension=dimension,
+        curvature_per_record=up(2 * row_norm * row_norm),
+        curvature_given=2 * n * regularization,
+        norm_guess=radius if norm_guess is None else norm_guess,
+        pure_scale=lambda budget: up(diameter / budget),
+        gaussian_scale=lambda budget: _signed_gaussian_scale(budget, delta, bound),
+    )
+
+
+def logistic_objective(
+    epsilon: float,
+    delta: float,
+    *,
+    n: int,
+    dimension: int,
+    row_norm: float,
+    regularization: float,
+    radius: float | None = None,
+    norm_guess: float | None = None,
+) -> ObjectiveNoise:
+    """Noise that makes the logistic minimiser (ε, δ)-DP; pure when δ = 0.
+
+    `row_norm` counts the constant feature of an intercept, which must be regularised like any
+    other. With `radius` the minimiser is taken over that ball. `norm_guess` is a public guess of
+    the size of the coefficients: it moves the split, never the guarantee.
+    """
+    _check_target(epsilon, delta, n, dimension, regularization)
+    diameter = logistic_gradient_diameter(row_norm, dimension, radius)
+    bound = logistic_gradient_bound(row_norm, radius)
+    if norm_guess is None:
+        norm_guess = radius if radius is not None else 8.0 / row_norm
+    return _objective(
+        epsilon,
+        delta,
+        dimension=dimension,
+        curvature_per_record=up(row_norm * row_norm / 4),
+        curvature_given=n * regularization,
+        norm_guess=norm_guess,
+        pure_scale=lambda budget: up(diameter / budget),
+        gaussian_scale=lambda budget: _one_sided_gaussian_scale(budget, delta, bound),
+    )
+
+
+def ridge_output_sensitivity(
+    *, n: int, dimension: int, row_norm: float, target_bound: float, radius: float,
+    regularization: float,
+) -> float:
+    """L2 sensitivity of the ridge minimiser over the ball, rounded up.
+
+    S(B*)/(2nλ): the two minimisers differ by at most the gradient difference at one of them over
+    the strong convexity, and that one lies within B* = min(B, Y/√λ), where its objective is already
+    no better than at zero.
+    """
+    checks.count(n=n, dimension=dimension)
+    checks.positive(regularization=regularization)
+    reach = min(radius, up(target_bound / math.sqrt(regularization)))
+    diameter = ridge_gradient_diameter(row_norm, target_bound, reach, dimension)
+    return up(diameter / (2 * n * regularization))
+
+
+def logistic_output_sensitivity(
+    *, n: int, dimension: int, row_norm: float, regularization: float, radius: float | None = None
+) -> float:
+    """L2 sensitivity of the logistic minimiser, rounded up: S(B*)/(nλ).
+
+    B* = min(radius, X/λ, √(2 log 2/λ)) holds the minimiser: by its optimality condition, and
+    because its objective is no more than log 2, the value at zero.
+    """
+    checks.count(n=n, dimension=dimension)
+    checks.positive(row_norm=row_norm, regularization=regularization)
+    reach = min(row_norm / regularization, math.sqrt(2 * math.log(2) / regularization))
+    reach = up(reach) if radius is None else min(up(reach), radius)
+    diameter = logistic_gradient_diameter(row_norm, dimension, reach)
+    return up(diameter / (n * regularization))
+
+
+def _check_target(
+    epsilon: float, delta: float, n: int, dimension: int, regularization: float
+) -> None:
+    checks.positive(epsilon=epsilon)
+    checks.delta_like(delta=delta)
+    checks.count(n=n, dimension=dimension)
+    checks.non_negative(regularization=regularization)
+
+
+def _objective(
+    epsilon: float,
+    delta: float,
+    *,
+    dimension: int,
+    curvature_per_record: float,
+    curvature_given: float,
+    norm_guess: float,
+    pure_scale: Callable[[float], float],
+    gaussian_scale: Callable[[float], float],
+) -> ObjectiveNoise:
+    """Split ε between noise and curvature so that the expected excess objective is least.
+
+    The excess is at most ‖b‖²/(2κ) + (Δ/2)‖θ̂‖². Every split is valid; this one is a search over κ
+    with public numbers, in which the Gaussian scale is stood in for by its tail form.
+    """
+    p, needed = dimension, curvature_per_record
+    # Beyond ε = 50 less curvature would be allowed, but none of it is of any use.
+    widest = min(epsilon, 50.0)
+    least = max(curvature_given, up(needed / math.expm1(widest)) * (1 + 1e-6))
+
+    def excess(log_curvature: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        curvature = np.exp(log_curvature)
+        budget = epsilon - np.log1p(needed / curvature)
+        if delta > 0:
+            z = -float(ndtri(delta / 2))
+            noise = p * ((z + np.sqrt(z * z + 2 * budget)) / (2 * budget)) ** 2 * unit**2
+        else:
+            noise = p * (p + 1) * (unit / budget) ** 2
+        return np.asarray(
+            noise / (2 * curvature) + (curvature - curvature_given) * norm_guess**2 / 2
+        )
+
+    # Both stand-ins scale with the gradient: the diameter, or twice the bound.
+    unit = pure_scale(1.0) if delta == 0 else gaussian_scale(epsilon) * _tail_rate(epsilon, delta)
+    grid = math.log(least) + np.linspace(0.0, 25.0 + widest, 251)
+    best = int(np.argmin(excess(grid)))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(excess, bounds=around, method="bounded", options={"xatol": 1e-6})
+    log_curvature = found.x if excess(found.x) < excess(grid[best]) else grid[best]
+    curvature = max(least, math.exp(log_curvature))
+    extra = 0.0
+    if curvature > curvature_given:
+        # `curvature_given` is itself rounded: the margin pays for that too.
+        extra = up(curvature - curvature_given) + curvature * 2.0**-50
+    kept = down(curvature)
+    epsilon_curvature = up(math.log1p(needed / kept))
+    epsilon_noise = down(epsilon - epsilon_curvature)
+    scale = gaussian_scale(epsilon_noise) if delta > 0 else pure_scale(epsilon_noise)
+    law: Literal["gamma", "gaussian"] = "gaussian" if delta > 0 else "gamma"
+    return ObjectiveNoise(law, scale, extra, kept, epsilon_noise, epsilon_curvature)
+
+
+def _tail_rate(budget: float, delta: float) -> float:
+    z = -float(ndtri(delta / 2))
+    return 2 * budget / (z + math.sqrt(z * z + 2 * budget))
+
+
+@lru_cache(maxsize=256)
+def _one_sided_gaussian_scale(budget: float, delta: float, bound: float) -> float:
+    """Gaussian noise for logistic loss: δ ≤ H(2L) + 2·H(L), H the Gaussian curve at `budget`.
+
+    A record's gradient lies between 0 and a fixed vector of length at most L (`bound`), so the
+    shift of b lies in the hull of {0, −u, u', u' − u}. The log-ratio of Gaussian densities is
+    convex in the shift, hence at most its maximum over those four corners, and the maximum's curve
+    is at most the sum of the corners' curves.
+    """
+
+    def spent(mu: float) -> float:
+        return gaussian_delta(budget, 2 * mu) + 2 * gaussian_delta(budget, mu)
+
+    high = gaussian_mu(budget, delta) / 2
+    low = high
+    while spent(low) > delta:
+        low *= 0.8
+    if low < high:
+        root = brentq(lambda mu: math.log(spent(mu) / delta), low, high, rtol=1e-14)
+        low = down(float(root), 2.0**-40)
+        while spent(low) > delta:
+            low = down(low, 2.0**-38)
+    return up(bound / low)
+
+
+@lru_cache(maxsize=256)
+def _signed_gaussian_scale(budget: float, delta: float, bound: float) -> float:
+    """Gaussian noise for a loss whose gradient may point either way along its row (ridge).
+
+    The shift lies in the hull of {±u ± u'} with ‖u‖, ‖u'‖ ≤ ζ (`bound`), so that
+    δ ≤ 2·[H(‖u+u'‖) + H(‖u−u'‖)], and ‖u+u'‖² + ‖u−u'‖² ≤ 4ζ². Where H is convex as a function of
+    the squared length, the sum is largest with the whole length on one side: δ ≤ 2·H(2ζ). Where it
+    is not (large δ), a union bound over two Gaussian tails holds for every δ.
+    """
+    mu = gaussian_mu(budget, delta / 2)
+    # d²H/d(μ²)² ≥ 0 up to μ exactly when (ε/μ)² − (μ/2)² ≥ 1 there.
+    if (budget / mu) ** 2 - (mu / 2) ** 2 >= 1 + 1e-9:
+        return up(2 * bound / mu)
+    z = -float(ndtri(delta / 4))
+    return up(bound * (z + math.sqrt(z * z + 2 * budget)) / budget, 2.0**-40)

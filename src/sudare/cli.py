@@ -1,0 +1,211 @@
+"""The `sudare` command: parse, call, print.
+
+Exit codes: 0 done; 1 a fault of sudare's own; 2 something to put right in what was asked;
+3 done, and the answer is no (an audited claim is false).
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sudare import __version__, checks, privacy
+
+app = typer.Typer(
+    name="sudare",
+    help="Learn and count together without anyone seeing anyone's data.",
+    epilog="Exit codes: 0 done · 1 a fault of sudare's own · 2 something to put right · "
+    "3 done, and the answer is no.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+out = Console()
+err = Console(stderr=True)
+
+REFUTED = 3
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Draw the same numbers every time. Without it, secure randomness.", min=0),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"sudare {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(seed: Seed = 7) -> None:
+    """A one-minute tour with made-up data: count, publish, add up, audit."""
+    from sudare.demo import run
+
+    with _progress() as tick:
+        run(out, seed=seed, progress=tick)
+
+
+@app.command()
+def account(
+    events: Annotated[
+        list[str],
+        typer.Argument(
+            help="What was released: pure:EPSILON, gaussian:MU, concentrated:RHO, "
+            "approximate:EPSILON,DELTA or local:EPSILON. Add x20 for twenty of them.",
+            metavar="EVENT...",
+        ),
+    ],
+    delta: Annotated[float, typer.Option(help="Probability with which ε may fail.")] = 1e-6,
+    as_json: AsJson = False,
+) -> None:
+    """Add up what several releases about the same people cost together.
+
+    [bold]Example:[/bold] sudare account pure:0.1x20 gaussian:0.3 --delta 1e-6
+    """
+    guarantee = privacy.account(privacy.parse(events), delta)
+    points = sorted({0.0, 1e-12, 1e-9, 1e-6, 1e-3, delta})
+    curve = [(point, guarantee.epsilon(point)) for point in points]
+    if as_json:
+        _print_json(
+            {
+                "events": json.loads(privacy.encode(guarantee.events)),
+                "delta": delta,
+                "epsilon": _number(guarantee.epsilon()),
+                "sentence": str(guarantee),
+                "curve": [{"delta": d, "epsilon": _number(e)} for d, e in curve],
+            }
+        )
+        return
+    out.print(str(guarantee))
+    table = Table("δ", "ε")
+    for d, e in curve:
+        table.add_row(f"{d:g}", f"{e:.4g}", style="bold" if d == delta else None)
+    out.print(table)
+
+
+@app.command()
+def audit(
+    cases: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Cases by name, or a Python file of your own. All known cases if none is named.",
+            metavar="[CASE | FILE.py]...",
+        ),
+    ] = None,
+    list_cases: Annotated[bool, typer.Option("--list", help="Show the known cases.")] = False,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs on each of the two inputs.", min=100)
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of each bound.")] = 0.999,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try to refute a privacy claim by running the mechanism on two neighbouring inputs.
+
+    The known cases are mistakes found in published formulas, each with its correction. A file of
+    your own defines [bold]mechanism(data, runs, rng)[/bold], [bold]first[/bold],
+    [bold]second[/bold], [bold]epsilon[/bold] and, if any, [bold]delta[/bold].
+    """
+    from sudare.audit import catalogue, load_case
+    from sudare.randomness import as_generator
+
+    known = catalogue()
+    if list_cases:
+        _show_cases(known, as_json)
+        return
+    chosen = []
+    for name in cases or known:
+        if name.endswith(".py"):
+            chosen.append(load_case(Path(name)))
+        elif name in known:
+            chosen.append(known[name])
+        else:
+            raise checks.InvalidInput(
+                f"Unknown case {name!r}: see 'sudare audit --list', or name a .py file"
+            )
+    rng = as_generator(seed)
+    found = []
+    with _progress() as tick:
+        for case in chosen:
+            finding = case.run(
+                runs=runs, rng=rng, confidence=confidence,
+                progress=lambda done, total, title=case.title: tick(title, done, total),
+            )
+            found.append((case, finding))
+    if as_json:
+        _print_json(
+            [{"case": case.name, "expected": case.expected, **f.to_dict()} for case, f in found]
+        )
+    else:
+        for case, finding in found:
+            style, word = ("red", "refuted") if finding.violated else ("green", "not refuted")
+            out.print(f"[bold]{case.title}[/bold] ({case.name}): [{style}]{word}[/{style}]")
+            out.print(f"  {case.what}", style="dim")
+            out.print(f"  {finding.verdict}\n", highlight=False)
+    # A published mistake that is caught is good news; anything else refuted is not.
+    if any(finding.violated and case.expected != "caught" for case, finding in found):
+        raise typer.Exit(REFUTED)
+
+
+def main() -> None:
+    """Run the command; a user's mistake becomes one line, never a traceback."""
+    try:
+        app()
+    except checks.SudareError as problem:
+        err.print(f"[red]Error:[/red] {problem}", highlight=False, markup=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of our output has gone: nothing is wrong and nobody is left to tell.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _show_cases(known: Any, as_json: bool) -> None:
+    if as_json:
+        _print_json(
+            [
+                {"case": c.name, "title": c.title, "what": c.what, "expected": c.expected}
+                for c in known.values()
+            ]
+        )
+        return
+    table = Table("case", "what is audited", "expected")
+    for case in known.values():
+        table.add_row(case.name, case.title, case.expected)
+    out.print(table)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A progress bar on standard error, where there is a person to see it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def tick(title: str, done: int, total: int) -> None:
+            if title not in tasks:
+                tasks[title] = bar.add_task(title, total=total)
+            bar.update(tasks[title], completed=done, total=total)
+
+        yield tick
+
+
+def _number(value: float) -> float | str:
+    """JSON has no infinity."""
+    return value if value != float("inf") else "inf"
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,177 @@
+"""Adding up privacy losses.
+
+Bare numbers in, one ε or δ out; `sudare.privacy` gives them their meaning. Several valid bounds are
+computed and the least is returned:
+
+* plain (ε, δ) releases add up;
+* μ-GDP releases are together √Σμ²-GDP, ρ-zCDP ones Σρ-zCDP: exact and closed (Dong, Roth and Su
+  2022; Bun and Steinke 2016);
+* pure releases add up, or compose optimally as privacy loss distributions, with the Gaussian ones,
+  through dp-accounting (Kairouz, Oh and Viswanath 2015; Koskela, Jälkö and Honkela 2020);
+* everything can be read as zCDP: ε-DP is ε²/2-zCDP, μ-GDP is μ²/2-zCDP.
+
+The loss distributions are rounded pessimistically by dp-accounting; what its Fourier transforms may
+lose to rounding is taken off δ first, and at a δ too small for that they are not used at all.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from sudare.curves import (
+    concentrated_delta,
+    concentrated_epsilon,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from sudare.rounding import down, up
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+_FOURIER_ERROR = 1e-11
+"""Above what double-precision transforms of a million points can lose in a sum of probabilities."""
+_GRID_POINTS = 400_000
+
+
+class Parts(NamedTuple):
+    """Everything released, sorted by what is known of it."""
+
+    pure: tuple[tuple[float, int], ...]
+    """Distinct ε of pure releases, with how often each occurs."""
+    mu: float
+    rho: float
+    plain_epsilon: float
+    plain_delta: float
+
+
+def parts(
+    pure: Iterable[float],
+    mus: Iterable[float],
+    rhos: Iterable[float],
+    plain: Iterable[tuple[float, float]],
+) -> Parts:
+    """Sort and add up, rounding upwards."""
+    plain, mus = tuple(plain), tuple(mus)
+    return Parts(
+        pure=tuple(sorted(Counter(pure).items())),
+        mu=mus[0] if len(mus) == 1 else up(math.sqrt(math.fsum(mu * mu for mu in mus))) * bool(mus),
+        rho=_total(rhos),
+        plain_epsilon=_total(epsilon for epsilon, _ in plain),
+        plain_delta=_total(delta for _, delta in plain),
+    )
+
+
+def epsilon(released: Parts, delta: float) -> float:
+    """The least ε known at this δ; infinite when there is none."""
+    left = delta - released.plain_delta
+    if left < 0:
+        return math.inf
+    if 0 < left < delta:
+        left = down(left)
+    return _total([released.plain_epsilon, min(_bounds(released, left))])
+
+
+def delta(released: Parts, target: float) -> float:
+    """The least δ known at this ε (to six digits, rounded up)."""
+    floor = released.plain_delta
+    if epsilon(released, floor) <= target:
+        return floor
+    left = target - released.plain_epsilon
+    if left >= 0 and not released.pure and not (released.mu > 0 and released.rho > 0):
+        left = down(left) if 0 < left < target else left
+        if released.mu > 0:
+            return min(1.0, _total([floor, gaussian_delta(left, released.mu)]))
+        return min(1.0, _total([floor, concentrated_delta(released.rho, left)]))
+    low, high = math.log(2.0**-1022), 0.0
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        if epsilon(released, _added(floor, middle)) <= target:
+            high = middle
+        else:
+            low = middle
+    return 1.0 if high == 0.0 else _added(floor, high)
+
+
+def _added(floor: float, log_delta: float) -> float:
+    return min(math.nextafter(1.0, 0.0), floor + math.exp(log_delta))
+
+
+def _bounds(released: Parts, delta: float) -> Iterator[float]:
+    """Valid ε for everything but the plain releases."""
+    pure, mu, rho = released.pure, released.mu, released.rho
+    added_up = _total(Fraction(eps) * times for eps, times in pure)
+    if mu == 0 and rho == 0:
+        yield added_up
+    if delta <= 0:
+        yield math.inf
+        return
+    # One δ shared between the two curves; with a single curve it gets everything.
+    for share in (0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99) if mu > 0 and rho > 0 else (1.0,):
+        gaussian = gaussian_epsilon(mu, delta * share) if mu > 0 else 0.0
+        rest = delta * (1 - share) if mu > 0 else delta
+        concentrated = concentrated_epsilon(rho, rest) if rho > 0 else 0.0
+        yield _total([added_up, gaussian, concentrated])
+    if mu == 0 and rho == 0 and sum(times for _, times in pure) == 1:
+        yield _one_pure(pure[0][0], delta)
+        return
+    if pure or rho > 0:
+        squares = (Fraction(eps) ** 2 * times / 2 for eps, times in pure)
+        yield concentrated_epsilon(_total([rho, Fraction(mu) ** 2 / 2, *squares]), delta)
+    if pure:
+        for share in (0.1, 0.5, 0.9) if rho > 0 else (1.0,):
+            tight = _loss_epsilon(pure, mu, delta * share)
+            rest = concentrated_epsilon(rho, delta * (1 - share)) if rho > 0 else 0.0
+            yield _total([tight, rest])
+
+
+def _one_pure(epsilon: float, delta: float) -> float:
+    """What one ε-DP release gives at a δ > 0: log(e^ε(1−δ) − δ), and never below zero."""
+    inside = -delta * (1 + math.exp(-epsilon))
+    return max(0.0, epsilon + up(math.log1p(inside))) if inside > -1 else 0.0
+
+
+def _loss_epsilon(pure: tuple[tuple[float, int], ...], mu: float, delta: float) -> float:
+    if delta < 100 * _FOURIER_ERROR or len(pure) > 200:
+        return math.inf
+    found = _loss_distribution(pure, mu).get_epsilon_for_delta(delta - _FOURIER_ERROR)
+    return up(float(found))
+
+
+@lru_cache(maxsize=32)
+def _loss_distribution(
+    pure: tuple[tuple[float, int], ...], mu: float
+) -> "PrivacyLossDistribution":
+    # Imported here: only a ledger with several entries ever needs it.
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    reach = math.fsum(eps * times for eps, times in pure) + mu * mu / 2 + 8 * mu
+    finest = min([eps for eps, _ in pure] + ([mu / 8] if mu > 0 else []))
+    # A whole number of steps in the smallest ε keeps equal releases exact on the grid.
+    step = finest / max(1, round(finest * _GRID_POINTS / (2 * reach)))
+    whole = None
+    for eps, times in pure:
+        one = pld.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(eps, 0.0), value_discretization_interval=step
+        )
+        many = one.self_compose(times) if times > 1 else one
+        whole = many if whole is None else whole.compose(many)
+    if mu > 0:
+        one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step)
+        whole = one if whole is None else whole.compose(one)
+    assert whole is not None
+    return whole
+
+
+def _total(terms: Iterable[float | Fraction]) -> float:
+    """The exact sum, rounded up to a double: exact sums stay as they are."""
+    terms = tuple(terms)
+    if math.inf in terms:
+        return math.inf
+    exact = sum(map(Fraction, terms), Fraction(0))
+    total = float(exact)
+    return total if total >= exact else math.nextafter(total, math.inf)

@@ -1,0 +1,10 @@
+"""Private learners, as scikit-learn estimators.
+
+Each states its guarantee before it reads a row (`plan()`) and after (`guarantee_`), and publishes
+nothing but sealed coefficients.
+"""
+
+from sudare.learners.logistic import PrivateLogisticRegression
+from sudare.learners.ridge import PrivateRidge
+
+__all__ = ["PrivateLogisticRegression", "PrivateRidge"]

@@ -1,0 +1,168 @@
+"""What all private learners share: public bounds, validation, and how a result is told.
+
+A learner's constructor only stores; `fit` validates. Everything that decides the noise is a public
+number: the parameters, the number of rows and the number of columns. Rows are clipped to the public
+norm one by one, which needs no look at the others, and of what is computed only the sealed
+coefficients survive `fit`.
+"""
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from sudare import checks
+from sudare.learners.recipe import Recipe, Target, event_of
+from sudare.learners.solvers import Array, Rows, into_ball
+from sudare.mechanisms import gamma_noise, gaussian_noise
+from sudare.privacy import Event, Guarantee, account
+from sudare.randomness import Generator, as_generator
+from sudare.seal import Sealed
+
+INTERCEPT_SHARE = 0.3
+"""Size of the constant feature against the row norm: the intercept costs 5 % more noise."""
+
+
+class PrivateLearner(BaseEstimator):  # type: ignore[misc]
+    """Base of the private regressions; not for use on its own."""
+
+    epsilon: float
+    delta: float
+    mechanism: str
+    row_norm: float | None
+    regularization: float | str
+    fit_intercept: bool
+    count_clipped: bool
+    rng: Generator | int | None
+
+    coef_: Array
+    guarantee_: Guarantee
+    event_: Event
+    noise_: Recipe
+    sealed_: Sealed
+    n_features_in_: int
+
+    def plan(self) -> Event:
+        """The privacy event that `fit` will spend, from the parameters alone."""
+        checks.positive(epsilon=self.epsilon)
+        checks.delta_like(delta=self.delta)
+        checks.one_of(("objective", "output"), mechanism=self.mechanism)
+        return event_of(self.mechanism, float(self.epsilon), float(self.delta))
+
+    def _check_bounds(self, **reasons: str) -> None:
+        """Bounds that must be given, each with what it is for."""
+        for name, reason in reasons.items():
+            if getattr(self, name) is None:
+                raise checks.InvalidInput(
+                    f"Expected {name}: {reason}. Choose it without looking at the data"
+                )
+            checks.positive(**{name: getattr(self, name)})
+        checks.one_of((True, False), fit_intercept=self.fit_intercept)
+        if self.regularization != "auto":
+            if isinstance(self.regularization, str):
+                checks.one_of(("auto",), regularization=self.regularization)
+            checks.non_negative(regularization=self.regularization)
+            if self.mechanism == "output":
+                checks.positive(regularization=self.regularization)
+
+    def _table(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
+        """The data as arrays; what scikit-learn says of bad data, without its values."""
+        try:
+            table, target = validate_data(self, X, y, dtype=np.float64, order="C")
+        except ValueError as problem:
+            if "could not convert" in str(problem):
+                raise checks.InvalidInput(
+                    "Expected only numbers, but a column holds text: encode it with public "
+                    "categories first"
+                ) from None
+            raise
+        return table, target
+
+    def _target(self, table: Array) -> Target:
+        assert self.row_norm is not None
+        return Target(
+            float(self.epsilon),
+            float(self.delta),
+            "objective" if self.mechanism == "objective" else "output",
+            len(table),
+            table.shape[1] + bool(self.fit_intercept),
+            float(np.hypot(self.row_norm, self._constant())),
+        )
+
+    def _constant(self) -> float:
+        assert self.row_norm is not None
+        return INTERCEPT_SHARE * float(self.row_norm) if self.fit_intercept else 0.0
+
+    def _rows(self, table: Array) -> Rows:
+        """Rows within the public norm, the constant feature on top."""
+        assert self.row_norm is not None
+        # A little inside, so that no rounding lets a row out.
+        limit = self.row_norm * (1 - (table.shape[1] + 8) * 2.0**-52)
+        largest = np.maximum(np.abs(table).max(axis=1, initial=0.0), np.finfo(float).tiny)
+        if largest.max() > 1e150:  # squares would leave the floats
+            norms = largest * np.linalg.norm(table / largest[:, None], axis=1)
+        else:
+            norms = np.sqrt(np.einsum("ij,ij->i", table, table))
+        factors = np.minimum(1.0, limit / np.maximum(norms, limit))
+        return Rows(table, factors, self._constant())
+
+    def _learn(self, solve: Callable[[Array], Array], recipe: Recipe) -> Array:
+        """Noise, minimise, seal: the only way from rows to coefficients."""
+        rng = as_generator(self.rng)
+        p = recipe.target.dimension
+        if recipe.target.mechanism == "objective":
+            draw = _NOISE[recipe.law]
+            theta = solve(draw(recipe.scale, p, rng))
+        else:
+            theta = solve(np.zeros(p))
+            if recipe.law == "gamma":
+                theta = into_ball(theta + gamma_noise(recipe.scale, p, rng), recipe.reach)
+        self.sealed_ = recipe.seal.apply(theta, rng)
+        self.event_ = self.plan()
+        self.guarantee_ = account([self.event_], float(self.delta))
+        self.noise_ = recipe
+        return self.sealed_.values
+
+    def _split(self, theta: Array) -> tuple[Array, float]:
+        """Coefficients and intercept, the latter in the target's own units."""
+        if not self.fit_intercept:
+            return theta, 0.0
+        return theta[:-1], float(theta[-1]) * self._constant()
+
+    def _count_clipped(self, rows: Rows, clipped_targets: int) -> None:
+        """For the owner of the data only: these counts are not protected."""
+        if self.count_clipped:
+            self.n_clipped_ = int((rows.factors < 1).sum()) + clipped_targets
+        elif hasattr(self, "n_clipped_"):
+            del self.n_clipped_
+
+    @property
+    def _repr_html_(self) -> Any:
+        picture = super()._repr_html_
+        if not hasattr(self, "guarantee_"):
+            return picture
+        told = html.escape(str(self.guarantee_))
+        note = " <b>Simulated noise: not a release.</b>" if self.sealed_.simulated else ""
+        return lambda: f"{picture()}<p><b>Privacy.</b> {told}{note}</p>"
+
+
+_NOISE: dict[str, Callable[[float, int, Generator], Array]] = {
+    "gamma": gamma_noise,
+    "gaussian": gaussian_noise,
+}
+
+
+def refuse_weights(unsupported: dict[str, Any]) -> None:
+    """Weights would let one row count for many, beyond what the noise covers."""
+    for name, value in unsupported.items():
+        if name != "sample_weight":
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+        if value is not None:
+            raise checks.InvalidInput(
+                "Expected no sample_weight: a weighted row could count for more than the noise "
+                "covers"
+            )

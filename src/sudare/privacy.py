@@ -1,0 +1,279 @@
+"""What a privacy guarantee is, and how several add up.
+
+An `Event` records what was run, in just enough words to account for it again later. `account` turns
+events into a `Guarantee`, which answers in numbers (`epsilon`, `delta`) and in a sentence (`str`).
+
+    PureEvent(ε)            ε-DP
+    GaussianEvent(μ)        μ-GDP: no easier to tell apart than N(0, 1) from N(μ, 1)
+    ConcentratedEvent(ρ)    ρ-zCDP (exact discrete Gaussian noise)
+    ApproximateEvent(ε, δ)  (ε, δ)-DP, nothing more known
+    LocalEvent(ε)           ε-LDP: holds against the collector itself
+
+The set is closed and the meaning of an event never changes: a new meaning is a new event. The kind
+in the serialised form carries a version, and an unknown kind is refused by name.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from enum import Enum
+
+import msgspec
+
+from sudare import checks, composition
+
+
+class Neighbours(Enum):
+    """Which two inputs must be hard to tell apart."""
+
+    REPLACE_ONE = "replace-one"
+    """One unit's data replaced by anything else; the number of units is public."""
+    ADD_REMOVE = "add-remove"
+    """One unit present or absent."""
+    LOCAL = "local"
+    """Any two inputs of one user, seen by the collector itself."""
+
+
+class _Central(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    unit: str = "row"
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_circumstances(self)
+
+
+class _Local(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    neighbours: Neighbours = Neighbours.LOCAL
+    unit: str = "user"
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_circumstances(self)
+
+
+class PureEvent(_Central, frozen=True, tag_field="kind", tag="pure/1"):
+    """A release that is ε-DP."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(epsilon=self.epsilon)
+
+
+class GaussianEvent(_Central, frozen=True, tag_field="kind", tag="gaussian/1"):
+    """A release that is μ-GDP, so (ε, δ)-DP along the whole Gaussian curve."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(mu=self.mu)
+
+
+class ConcentratedEvent(_Central, frozen=True, tag_field="kind", tag="concentrated/1"):
+    """A release that is ρ-zCDP, as exact discrete Gaussian noise is."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(rho=self.rho)
+
+
+class ApproximateEvent(_Central, frozen=True, tag_field="kind", tag="approximate/1"):
+    """A release of which only (ε, δ)-DP is known."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(epsilon=self.epsilon)
+        checks.delta_like(delta=self.delta)
+
+
+class LocalEvent(_Local, frozen=True, tag_field="kind", tag="local/1"):
+    """Reports of one user that are together ε-LDP."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(epsilon=self.epsilon)
+
+
+Event = PureEvent | GaussianEvent | ConcentratedEvent | ApproximateEvent | LocalEvent
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a list of events promises together, for one unit and one neighbour relation."""
+
+    events: tuple[Event, ...]
+    at_delta: float = 0.0
+    """The δ at which the sentence is told."""
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """The least ε known to hold at this δ (that of the sentence by default), rounded up.
+
+        Infinite when no ε holds: δ below what the events have already given away.
+        """
+        delta = self.at_delta if delta is None else delta
+        checks.delta_like(delta=delta)
+        return composition.epsilon(_parts(self.events), delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The least δ known to hold at this ε, rounded up."""
+        checks.non_negative(epsilon=epsilon)
+        return composition.delta(_parts(self.events), epsilon)
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.events[0].neighbours if self.events else None
+
+    @property
+    def unit(self) -> str | None:
+        return self.events[0].unit if self.events else None
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Every assumption of every event, each once, in order of first use."""
+        return tuple(dict.fromkeys(text for event in self.events for text in event.assumptions))
+
+    def __str__(self) -> str:
+        if not self.events:
+            return "Nothing has been released."
+        epsilon = self.epsilon()
+        if math.isinf(epsilon):
+            return f"No guarantee holds at δ = {self.at_delta:g}: ask at a larger δ."
+        times = _rounded_up(math.exp(min(epsilon, 700.0)), 3)
+        change = {
+            Neighbours.REPLACE_ONE: f"had any one {self.unit} been any other",
+            Neighbours.ADD_REMOVE: f"had any one {self.unit} been left out or added",
+            Neighbours.LOCAL: f"had the {self.unit}'s true answers been any others",
+        }[self.events[0].neighbours]
+        except_for = ""
+        if self.at_delta > 0:
+            except_for = f", except with probability {_rounded_up(self.at_delta, 3)}"
+        sentence = (
+            f"Whatever anyone concludes from what was released, they would have concluded it at "
+            f"most {times} times as often, and at least 1/{times} as often, {change}{except_for}. "
+            f"(ε = {_rounded_up(epsilon, 4)}, δ = {_rounded_up(self.at_delta, 3)}, "
+            f"{self.events[0].neighbours.value}, per {self.unit})"
+        )
+        if self.assumptions:
+            sentence += " This assumes: " + "; ".join(self.assumptions) + "."
+        return sentence
+
+
+def account(events: Iterable[Event], delta: float = 0.0) -> Guarantee:
+    """The guarantee of all events together, told at `delta`.
+
+    Pure and Gaussian events compose tightly (privacy loss distributions, dp-accounting), plain
+    (ε, δ) ones by addition. Units and neighbour relations are never mixed.
+    """
+    checks.delta_like(delta=delta)
+    events = tuple(events)
+    for event in events:
+        if not isinstance(event, Event):
+            raise checks.InvalidInput(f"Unknown event: {type(event).__name__}")
+    for field in ("neighbours", "unit"):
+        if len({getattr(event, field) for event in events}) > 1:
+            raise checks.InvalidInput(
+                f"Expected all events to have the same {field}: "
+                "guarantees about different things do not add up"
+            )
+    needed = math.fsum(event.delta for event in events if isinstance(event, ApproximateEvent))
+    if delta < needed:
+        raise checks.InvalidInput(
+            f"Expected delta={delta:g} >= {needed:g}, what the plain (ε, δ) events use up already"
+        )
+    return Guarantee(events, delta)
+
+
+def encode(events: Iterable[Event]) -> bytes:
+    """Events as JSON; floats are written so that they read back to the last bit."""
+    return msgspec.json.encode(tuple(events))
+
+
+def decode(data: bytes | str) -> tuple[Event, ...]:
+    """Events from JSON; anything unknown, missing or out of range is refused."""
+    try:
+        return msgspec.json.decode(data, type=tuple[Event, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise checks.InvalidInput(f"Not a list of privacy events: {problem}") from None
+
+
+def parse(texts: Iterable[str]) -> list[Event]:
+    """Events from words such as ``pure:0.5``, ``approximate:1,1e-7`` or ``gaussian:0.3x20``."""
+    events: list[Event] = []
+    for text in texts:
+        match = re.fullmatch(r"([a-z]+):([^,x]+)(?:,([^,x]+))?(?:x([1-9]\d{0,5}))?", text.strip())
+        kind = _KINDS.get(match[1]) if match else None
+        if match is None or kind is None:
+            raise checks.InvalidInput(
+                f"Expected an event such as pure:0.5 or gaussian:0.3x20, not {text[:40]!r}; "
+                f"kinds are {', '.join(_KINDS)}"
+            )
+        try:
+            numbers = [float(part) for part in match.group(2, 3) if part is not None]
+            event = kind(*numbers)
+        except TypeError:
+            raise checks.InvalidInput(f"Wrong number of values in {text[:40]!r}") from None
+        except checks.InvalidInput:
+            raise
+        except ValueError:
+            raise checks.InvalidInput(f"Expected numbers in {text[:40]!r}") from None
+        events.extend([event] * int(match[4] or 1))
+    return events
+
+
+_KINDS: dict[str, Callable[..., Event]] = {
+    "pure": PureEvent,
+    "gaussian": GaussianEvent,
+    "concentrated": ConcentratedEvent,
+    "approximate": ApproximateEvent,
+    "local": LocalEvent,
+}
+
+
+def _check_circumstances(event: _Central | _Local) -> None:
+    if not isinstance(event.neighbours, Neighbours):
+        raise checks.InvalidInput("Expected neighbours to be a member of Neighbours")
+    if (event.neighbours is Neighbours.LOCAL) != isinstance(event, _Local):
+        raise checks.InvalidInput("Expected neighbours=LOCAL for a LocalEvent, and only there")
+    if not (isinstance(event.unit, str) and event.unit.strip()):
+        raise checks.InvalidInput("Expected unit to be a word such as 'row' or 'user'")
+    if not isinstance(event.assumptions, tuple) or not all(
+        isinstance(text, str) for text in event.assumptions
+    ):
+        raise checks.InvalidInput("Expected assumptions to be a tuple of sentences")
+
+
+def _parts(events: tuple[Event, ...]) -> composition.Parts:
+    """The events as bare numbers, for the arithmetic."""
+    pure: list[float] = []
+    mus: list[float] = []
+    rhos: list[float] = []
+    plain: list[tuple[float, float]] = []
+    for event in events:
+        match event:
+            case PureEvent(epsilon=epsilon) | LocalEvent(epsilon=epsilon):
+                pure.append(epsilon)
+            case GaussianEvent(mu=mu):
+                mus.append(mu)
+            case ConcentratedEvent(rho=rho):
+                rhos.append(rho)
+            case ApproximateEvent(epsilon=epsilon, delta=delta):
+                plain.append((epsilon, delta))
+    return composition.parts(pure, mus, rhos, plain)
+
+
+def _rounded_up(value: float, digits: int) -> str:
+    """Few digits for people, never less than the value."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(Decimal(value))):g}"

@@ -1,0 +1,46 @@
+"""What holds for every test."""
+
+import os
+from collections.abc import Generator
+
+# Workers share the cores; more threads in each only get in one another's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pytest
+from hypothesis import settings
+
+from tests.support import pages
+
+settings.register_profile("sudare", derandomize=True, deadline=None, database=None)
+settings.load_profile("sudare")
+
+_CI = os.environ.get("CI") == "true"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if not hasattr(report, "wasxfail"):
+        _fail_skips(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail_skips(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if lines := pages.not_tested():
+        terminalreporter.section("examples that are not run")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+def _fail_skips(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if _CI and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"With CI=true nothing may be skipped: {report.longreprtext}"

@@ -1,0 +1,6 @@
+"""Helpers that several tests share."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "sudare"
