@@ -64,7 +64,7 @@ def account(
         typer.Argument(
             help="What was released: pure:EPSILON, gaussian:MU, concentrated:RHO, "
             "approximate:EPSILON,DELTA or local:EPSILON. Add x20 for twenty of them.",
-            metavar="EVENT...",
+            metavar="EVENT",
         ),
     ],
     delta: Annotated[float, typer.Option(help="Probability with which ε may fail.")] = 1e-6,
@@ -140,7 +140,9 @@ def audit(
     with _progress() as tick:
         for case in chosen:
             finding = case.run(
-                runs=runs, rng=rng, confidence=confidence,
+                runs=runs,
+                rng=rng,
+                confidence=confidence,
                 progress=lambda done, total, title=case.title: tick(title, done, total),
             )
             found.append((case, finding))

@@ -142,9 +142,7 @@ def _loss_epsilon(pure: tuple[tuple[float, int], ...], mu: float, delta: float) 
 
 
 @lru_cache(maxsize=32)
-def _loss_distribution(
-    pure: tuple[tuple[float, int], ...], mu: float
-) -> "PrivacyLossDistribution":
+def _loss_distribution(pure: tuple[tuple[float, int], ...], mu: float) -> "PrivacyLossDistribution":
     # Imported here: only a ledger with several entries ever needs it.
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -172,6 +170,6 @@ def _total(terms: Iterable[float | Fraction]) -> float:
     terms = tuple(terms)
     if math.inf in terms:
         return math.inf
-    exact = sum(map(Fraction, terms), Fraction(0))
+    exact = sum((Fraction(term) for term in terms), Fraction(0))
     total = float(exact)
     return total if total >= exact else math.nextafter(total, math.inf)

@@ -76,9 +76,6 @@ def usable(users: int, rounds: int, beta: float, slots: int = 1) -> None:
     assume(rounds / (slots * users) * math.log(4 * rounds / beta) < 0.999)
 
 
-# The exponent
-
-
 @repeatable
 @given(USERS, ROUNDS, BETAS, st.integers(1, 6), st.sampled_from([1, 2, 4]))
 def test_exponent(users: int, rounds: int, beta: float, slots: int, tails: int) -> None:

@@ -238,7 +238,7 @@ def test_corollary_10_first_part_is_false_beyond_3_105() -> None:
 @given(EPSILONS)
 @example(0.25)
 @example(0.2499999)
-@example(1e-12)
+@example(1e-16)
 def test_true_delta_of_corollary_10_is_the_gaussian_curve_at_divergence_epsilon(
     epsilon: float,
 ) -> None:

@@ -9,6 +9,7 @@ from sudare.audit.blackbox import Mechanism, audit, repeat
 from sudare.audit.catalogue import Case, catalogue
 from sudare.audit.exact import audit_exact, hockey_stick, worst_log_ratio
 from sudare.audit.findings import ExactFinding, Finding
+from sudare.audit.own import load_case
 
 __all__ = [
     "Case",
@@ -19,6 +20,7 @@ __all__ = [
     "audit_exact",
     "catalogue",
     "hockey_stick",
+    "load_case",
     "repeat",
     "worst_log_ratio",
 ]

@@ -138,9 +138,8 @@ class _Pair:
         def certain(unit: Floats) -> Floats:
             logs = self.logs(unit)
             upper, lower = logs[above], logs[1 - above]
-            doubt = np.abs(np.where(np.isfinite(upper), upper, 0.0))
-            doubt += np.abs(np.where(np.isfinite(lower), lower, 0.0))
-            return _difference(upper, lower) - 4 * _UNIT * doubt
+            doubt = 4 * _UNIT * (_magnitude(upper) + _magnitude(lower))
+            return _difference(upper, lower) - doubt
 
         found = search.peaks(certain, self.box.dimension)
         return float(np.max(certain(found))) if len(found) else -math.inf
@@ -167,8 +166,7 @@ def _divergences(pair: _Pair, epsilon: float) -> _Divergences:
         forward = p * -np.expm1(-np.maximum(over, 0.0))
         backward = q * -np.expm1(-np.maximum(under, 0.0))
         guards = np.clip(over, -1.0, 1.0), np.clip(under, -1.0, 1.0)
-        size = np.where(p > 0, p * (1 + np.abs(log_p)), 0.0)
-        size += np.where(q > 0, q * (1 + np.abs(log_q)), 0.0)
+        size = p * (1 + _magnitude(log_p)) + q * (1 + _magnitude(log_q))
         return np.stack([p, q, forward, backward, size, *guards], axis=1)
 
     dimension = pair.box.dimension
@@ -232,6 +230,11 @@ def _difference(upper: Floats, lower: Floats) -> Floats:
     """upper - lower where both may be minus infinity; there, minus infinity."""
     gone = np.isneginf(upper)
     return np.where(gone, -np.inf, np.where(gone, 0.0, upper) - lower)
+
+
+def _magnitude(log: Floats) -> Floats:
+    """Absolute value; zero for minus infinity, which is exact."""
+    return np.abs(np.where(np.isneginf(log), 0.0, log))
 
 
 def _checked_domain(domain: Domain) -> list[tuple[float, float]]:

@@ -106,9 +106,7 @@ def split(cells: Floats) -> Floats:
     return cells
 
 
-def _gauss(
-    integrand: Integrand, cells: Floats, kinks: Sequence[Kink]
-) -> tuple[Floats, Floats]:
+def _gauss(integrand: Integrand, cells: Floats, kinks: Sequence[Kink]) -> tuple[Floats, Floats]:
     """Integrals per cell, shape (c, j), and what unseen kinks may add to them."""
     dimension = cells.shape[1]
     nodes, weights = np.polynomial.legendre.leggauss(_ORDER[dimension])

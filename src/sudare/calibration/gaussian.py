@@ -34,9 +34,7 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     return _largest(lambda rho: concentrated_delta(rho, epsilon), delta, low, low)
 
 
-def _largest(
-    delta_at: Callable[[float], float], delta: float, low: float, high: float
-) -> float:
+def _largest(delta_at: Callable[[float], float], delta: float, low: float, high: float) -> float:
     """Root of an increasing curve, moved down until the curve itself confirms it."""
     target = math.log(delta)
     while math.log(delta_at(low)) > target:

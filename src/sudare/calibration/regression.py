@@ -7,7 +7,8 @@ and κ for the strong convexity of the summed objective (regularisation included
 minimiser over the ball is then, for replace-one neighbours,
 
     pure     ε-DP with  ε = S/s + log(1 + Λ/κ),  b of density ∝ exp(−‖b‖/s);
-    Gaussian (ε, δ)-DP with b ~ N(0, s²I) when the shift of b is covered, see `_gaussian_scale`.
+    Gaussian (ε, δ)-DP with b ~ N(0, s²I) and δ = a sum of Gaussian curves, one for each corner of
+             a polygon around the possible shifts of b; see the two functions at the end.
 
 The published constants (s = 2ζ/ε and κ ≥ 2Λ/ε) only reach 1.5 ε for this neighbour relation, and
 the unconstrained minimiser of the squared loss has no finite ε at all: docs/theory/corrections.md.
@@ -21,10 +22,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtri
 
@@ -33,7 +33,6 @@ from sudare.calibration.gaussian import gaussian_mu
 from sudare.calibration.gradients import (
     logistic_gradient_bound,
     logistic_gradient_diameter,
-    ridge_gradient_bound,
     ridge_gradient_diameter,
 )
 from sudare.curves import gaussian_delta
@@ -53,6 +52,8 @@ class ObjectiveNoise:
     """κ, never more than the strong convexity of the summed objective."""
     epsilon_noise: float
     epsilon_curvature: float
+    excess: float
+    """What noise and extra regularisation are expected to cost in the summed objective, at most."""
 
 
 def ridge_objective(
@@ -69,12 +70,17 @@ def ridge_objective(
 ) -> ObjectiveNoise:
     """Noise that makes the ridge minimiser over the ball (ε, δ)-DP; pure when δ = 0.
 
+    With δ > 0 the law with the smaller expected cost is taken; in few dimensions that is the Gamma
+    law, which meets ε without using δ.
+
     `norm_guess` is a public guess of the size of the coefficients, the radius by default: it moves
     the split between noise and curvature, never the guarantee.
     """
     _check_target(epsilon, delta, n, dimension, regularization)
-    diameter = ridge_gradient_diameter(row_norm, target_bound, radius, dimension)
-    bound = ridge_gradient_bound(row_norm, target_bound, radius)
+
+    def diameter(stretch: float) -> float:
+        return ridge_gradient_diameter(row_norm, target_bound, radius * stretch, dimension)
+
     return _objective(
         epsilon,
         delta,
@@ -82,8 +88,8 @@ def ridge_objective(
         curvature_per_record=up(2 * row_norm * row_norm),
         curvature_given=2 * n * regularization,
         norm_guess=radius if norm_guess is None else norm_guess,
-        pure_scale=lambda budget: up(diameter / budget),
-        gaussian_scale=lambda budget: _signed_gaussian_scale(budget, delta, bound),
+        gamma_unit=diameter(1.0),
+        gaussian_scale=lambda budget: _polygon_gaussian_scale(budget, delta, diameter, dimension),
     )
 
 
@@ -105,7 +111,6 @@ def logistic_objective(
     the size of the coefficients: it moves the split, never the guarantee.
     """
     _check_target(epsilon, delta, n, dimension, regularization)
-    diameter = logistic_gradient_diameter(row_norm, dimension, radius)
     bound = logistic_gradient_bound(row_norm, radius)
     if norm_guess is None:
         norm_guess = radius if radius is not None else 8.0 / row_norm
@@ -116,13 +121,18 @@ def logistic_objective(
         curvature_per_record=up(row_norm * row_norm / 4),
         curvature_given=n * regularization,
         norm_guess=norm_guess,
-        pure_scale=lambda budget: up(diameter / budget),
+        gamma_unit=logistic_gradient_diameter(row_norm, dimension, radius),
         gaussian_scale=lambda budget: _one_sided_gaussian_scale(budget, delta, bound),
     )
 
 
 def ridge_output_sensitivity(
-    *, n: int, dimension: int, row_norm: float, target_bound: float, radius: float,
+    *,
+    n: int,
+    dimension: int,
+    row_norm: float,
+    target_bound: float,
+    radius: float,
     regularization: float,
 ) -> float:
     """L2 sensitivity of the ridge minimiser over the ball, rounded up.
@@ -171,54 +181,82 @@ def _objective(
     curvature_per_record: float,
     curvature_given: float,
     norm_guess: float,
-    pure_scale: Callable[[float], float],
+    gamma_unit: float,
     gaussian_scale: Callable[[float], float],
 ) -> ObjectiveNoise:
-    """Split ε between noise and curvature so that the expected excess objective is least.
+    """The cheaper of the two noises, each with its best split of ε."""
+    checks.non_negative(norm_guess=norm_guess)
+    p = dimension
+    problem = _Split(epsilon, curvature_per_record, curvature_given, norm_guess)
+    gamma = problem.solve(
+        "gamma", lambda budget: p * (p + 1) * (gamma_unit / budget) ** 2, lambda b: gamma_unit / b
+    )
+    if delta == 0:
+        return gamma
+    # While searching, the exact Gaussian scale is stood in for by one of the same shape.
+    unit = gaussian_scale(epsilon) * float(_tail_rate(epsilon, delta))
+    gaussian = problem.solve(
+        "gaussian", lambda budget: p * (unit / _tail_rate(budget, delta)) ** 2, gaussian_scale
+    )
+    return min(gamma, gaussian, key=lambda noise: noise.excess)
 
-    The excess is at most ‖b‖²/(2κ) + (Δ/2)‖θ̂‖². Every split is valid; this one is a search over κ
-    with public numbers, in which the Gaussian scale is stood in for by its tail form.
+
+class _Split(NamedTuple):
+    """Divides ε between noise and curvature so that the expected excess objective is least.
+
+    The excess is at most ‖b‖²/(2κ) + (Δ/2)‖θ̂‖². Every split is valid, so the search over κ, with
+    public numbers only, need not be exact.
     """
-    p, needed = dimension, curvature_per_record
-    # Beyond ε = 50 less curvature would be allowed, but none of it is of any use.
-    widest = min(epsilon, 50.0)
-    least = max(curvature_given, up(needed / math.expm1(widest)) * (1 + 1e-6))
 
-    def excess(log_curvature: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        curvature = np.exp(log_curvature)
-        budget = epsilon - np.log1p(needed / curvature)
-        if delta > 0:
-            z = -float(ndtri(delta / 2))
-            noise = p * ((z + np.sqrt(z * z + 2 * budget)) / (2 * budget)) ** 2 * unit**2
-        else:
-            noise = p * (p + 1) * (unit / budget) ** 2
-        return np.asarray(
-            noise / (2 * curvature) + (curvature - curvature_given) * norm_guess**2 / 2
+    epsilon: float
+    per_record: float
+    given: float
+    norm_guess: float
+
+    def solve(
+        self,
+        law: Literal["gamma", "gaussian"],
+        squared_noise: Callable[[Any], Any],
+        scale: Callable[[float], float],
+    ) -> ObjectiveNoise:
+        # Beyond ε = 700, where e^ε leaves the floats, no curvature is needed any more.
+        needed = up(self.per_record / math.expm1(min(self.epsilon, 700.0))) * (1 + 1e-6)
+        least = max(self.given, needed)
+
+        def excess(log_curvature: Any) -> Any:
+            curvature = np.exp(log_curvature)
+            spread = squared_noise(self.epsilon - np.log1p(self.per_record / curvature))
+            pull = (curvature - self.given) * self.norm_guess**2
+            return (spread / curvature + pull) / 2
+
+        grid = math.log(least) + np.linspace(0.0, 25.0, 251)
+        best = int(np.argmin(excess(grid)))
+        around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+        found = minimize_scalar(excess, bounds=around, method="bounded", options={"xatol": 1e-6})
+        log_curvature = float(min(found.x, grid[best], key=excess))
+        curvature = max(least, math.exp(log_curvature))
+        extra = 0.0
+        if curvature > self.given:
+            # `given` is itself rounded: the margin pays for that too.
+            extra = up(curvature - self.given) + curvature * 2.0**-50
+        kept = down(curvature)
+        epsilon_curvature = up(math.log1p(self.per_record / kept))
+        epsilon_noise = down(self.epsilon - epsilon_curvature)
+        return ObjectiveNoise(
+            law=law,
+            scale=up(scale(epsilon_noise)),
+            extra_regularization=extra,
+            curvature=kept,
+            epsilon_noise=epsilon_noise,
+            epsilon_curvature=epsilon_curvature,
+            excess=float(excess(math.log(curvature))),
         )
 
-    # Both stand-ins scale with the gradient: the diameter, or twice the bound.
-    unit = pure_scale(1.0) if delta == 0 else gaussian_scale(epsilon) * _tail_rate(epsilon, delta)
-    grid = math.log(least) + np.linspace(0.0, 25.0 + widest, 251)
-    best = int(np.argmin(excess(grid)))
-    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(excess, bounds=around, method="bounded", options={"xatol": 1e-6})
-    log_curvature = found.x if excess(found.x) < excess(grid[best]) else grid[best]
-    curvature = max(least, math.exp(log_curvature))
-    extra = 0.0
-    if curvature > curvature_given:
-        # `curvature_given` is itself rounded: the margin pays for that too.
-        extra = up(curvature - curvature_given) + curvature * 2.0**-50
-    kept = down(curvature)
-    epsilon_curvature = up(math.log1p(needed / kept))
-    epsilon_noise = down(epsilon - epsilon_curvature)
-    scale = gaussian_scale(epsilon_noise) if delta > 0 else pure_scale(epsilon_noise)
-    law: Literal["gamma", "gaussian"] = "gaussian" if delta > 0 else "gamma"
-    return ObjectiveNoise(law, scale, extra, kept, epsilon_noise, epsilon_curvature)
 
-
-def _tail_rate(budget: float, delta: float) -> float:
+def _tail_rate(budget: Any, delta: float) -> Any:
+    """What a Gaussian of scale one may be shifted by, judged by its tail; number or array."""
     z = -float(ndtri(delta / 2))
-    return 2 * budget / (z + math.sqrt(z * z + 2 * budget))
+    return 2 * budget / (z + np.sqrt(z * z + 2 * budget))
 
 
 @lru_cache(maxsize=256)
@@ -246,18 +284,20 @@ def _one_sided_gaussian_scale(budget: float, delta: float, bound: float) -> floa
     return up(bound / low)
 
 
-@lru_cache(maxsize=256)
-def _signed_gaussian_scale(budget: float, delta: float, bound: float) -> float:
-    """Gaussian noise for a loss whose gradient may point either way along its row (ridge).
+def _polygon_gaussian_scale(
+    budget: float, delta: float, diameter: Callable[[float], float], dimension: int
+) -> float:
+    """Gaussian noise for the squared loss, whose gradient differences are affine in θ.
 
-    The shift lies in the hull of {±u ± u'} with ‖u‖, ‖u'‖ ≤ ζ (`bound`), so that
-    δ ≤ 2·[H(‖u+u'‖) + H(‖u−u'‖)], and ‖u+u'‖² + ‖u−u'‖² ≤ 4ζ². Where H is convex as a function of
-    the squared length, the sum is largest with the whole length on one side: δ ≤ 2·H(2ζ). Where it
-    is not (large δ), a union bound over two Gaussian tails holds for every δ.
+    Over the ball the shift of b fills an ellipse: the affine image of a disc. A k-gon around the
+    disc reaches out to radius B/cos(π/k), so the ellipse lies in the hull of k shifts of length at
+    most S(B/cos(π/k)). The log-ratio of Gaussian densities is convex in the shift, hence at most
+    its maximum over those k corners, and δ ≤ k·H(S), H the Gaussian curve at `budget`. In one
+    dimension the ellipse is a segment with two ends. Every k is valid; the best is taken.
     """
-    mu = gaussian_mu(budget, delta / 2)
-    # d²H/d(μ²)² ≥ 0 up to μ exactly when (ε/μ)² − (μ/2)² ≥ 1 there.
-    if (budget / mu) ** 2 - (mu / 2) ** 2 >= 1 + 1e-9:
-        return up(2 * bound / mu)
-    z = -float(ndtri(delta / 4))
-    return up(bound * (z + math.sqrt(z * z + 2 * budget)) / budget, 2.0**-40)
+    if dimension == 1:
+        return up(diameter(1.0) / gaussian_mu(budget, delta / 2))
+    return min(
+        up(diameter(up(1 / math.cos(math.pi / k))) / gaussian_mu(budget, delta / k))
+        for k in (4, 5, 6, 8, 10, 12, 16)
+    )

@@ -10,8 +10,8 @@ Guarantee. For replace-one neighbours with n public, the coefficients are
     mechanism="output", delta>0       ρ-zCDP, hence (ε, δ)-DP: exact discrete Gaussian noise
 
 The intercept is a regularised constant feature whose norm counts; an unpenalised one leaks the
-class counts: `sudare audit logistic-free-intercept`. The two labels are part of the public contract:
-which values they take is not protected.
+class counts: `sudare audit logistic-free-intercept`. The two labels are part of the public
+contract: which values they take is not protected.
 """
 
 from typing import Any, Self
@@ -30,7 +30,7 @@ from sudare.learners.solvers import Array, logistic_in_ball
 from sudare.randomness import Generator
 
 
-class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):  # type: ignore[misc]
+class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):
     """A two-class linear classifier whose coefficients may be published.
 
     Minimises (1/n)Σlog(1 + e^{−yθ·x}) + (λ/2)‖θ‖² with noise.
@@ -44,7 +44,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):  # type: ignor
             when rows are plentiful; None sets no bound of consequence. A smaller ball needs less
             noise.
         regularization: λ, or "auto" for as much as the noise calls for.
-        fit_intercept: Add a constant feature (0.3·row_norm), regularised like the others.
+        fit_intercept: Add a constant feature (0.25·row_norm), regularised like the others.
         count_clipped: Also learn `n_clipped_`, how many rows met their bound. That count is not
             private: for the owner's eyes only.
         rng: None for secure randomness; a number or a generator simulates, and the result is
@@ -112,7 +112,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):  # type: ignor
             )
         if len(self.classes_) < 2:
             raise checks.InvalidInput("Expected two classes in y, found one class")
-        return 2.0 * codes - 1.0
+        return np.where(codes == 1, 1.0, -1.0)
 
     def decision_function(self, X: Any) -> Array:
         """Log-odds of the second class; rows are taken as they are, not shortened."""
@@ -135,7 +135,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):  # type: ignor
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`, without underflow."""
         scores = self.decision_function(X)
-        return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
+        logarithms: Array = -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
+        return logarithms
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -91,8 +91,10 @@ def ridge_recipe(
     bounds = {"row_norm": target.row_norm, "target_bound": target_bound, "radius": radius}
     gradient = ridge_gradient_bound(**bounds)
     if target.mechanism == "objective":
+        if regularization is None:
+            regularization = Tolerance(n, p, gradient, 0.0, 1.0, radius).least_curvature / (2 * n)
         noise = ridge_objective(
-            *_budget(target), n=n, dimension=p, regularization=regularization or 0.0, **bounds
+            *_budget(target), n=n, dimension=p, regularization=regularization, **bounds
         )
         tolerance = Tolerance(n, p, gradient, 0.0, noise.curvature, radius)
         return _objective_recipe(target, noise, regularization, tolerance)
@@ -120,12 +122,16 @@ def logistic_recipe(
         radius = STEEPEST / row_norm * max(1.0, math.sqrt(plenty))
     gradient = logistic_gradient_bound(row_norm, radius)
     if target.mechanism == "objective":
+        if regularization is None:
+            guess = radius or STEEPEST / row_norm
+            rough = Tolerance(n, p, gradient, guess * row_norm, 1.0, guess)
+            regularization = rough.least_curvature / n
         noise = logistic_objective(
             *_budget(target),
             n=n,
             dimension=p,
             row_norm=row_norm,
-            regularization=regularization or 0.0,
+            regularization=regularization,
             radius=radius,
         )
         kappa = noise.curvature
@@ -159,14 +165,12 @@ def _sealed(target: Target, displacement: float) -> Seal:
 
 
 def _objective_recipe(
-    target: Target, noise: ObjectiveNoise, regularization: float | None, tolerance: Tolerance
+    target: Target, noise: ObjectiveNoise, regularization: float, tolerance: Tolerance
 ) -> Recipe:
     seal = _sealed(target, tolerance.displacement)
     extra = noise.extra_regularization
-    return Recipe(
-        target, noise.law, noise.scale, regularization or 0.0, extra, tolerance.radius, tolerance,
-        seal,
-    )
+    reach = tolerance.radius
+    return Recipe(target, noise.law, noise.scale, regularization, extra, reach, tolerance, seal)
 
 
 def _output_recipe(
@@ -181,10 +185,8 @@ def _output_recipe(
             displacement=displacement,
             sensitivity=sensitivity,
         )
-        return Recipe(
-            target, "gaussian", seal.noise_std, regularization, 0.0, tolerance.radius, tolerance,
-            seal,
-        )
+        std, reach = seal.noise_std, tolerance.radius
+        return Recipe(target, "gaussian", std, regularization, 0.0, reach, tolerance, seal)
     scale = up(sensitivity / _budget(target)[0])
     reach = tolerance.radius + scale * (p + _TAIL + math.sqrt(2 * _TAIL * p))
     # Inside the ball the draw's relative error moves less than this; outside, its direction only.
@@ -196,11 +198,11 @@ def _output_recipe(
 def _output_regularization(
     target: Target, curvature: float, gradient: float, norm_guess: float
 ) -> float:
-    """λ at which noise (σ = S/(nλ·budget)) and shrinkage (λ·norm²/2) cost the same at the margin."""
+    """λ at which noise (σ = S/(nλ·budget)) and shrinkage (λ·norm²/2) balance at the margin."""
     p = target.dimension
     if target.delta > 0:
         noise = p / (2 * concentrated_rho(target.epsilon, target.delta))
     else:
         noise = p * (p + 1) / target.epsilon**2
     spread = gradient / (target.n * norm_guess)
-    return (2 * curvature * noise * spread**2) ** (1 / 3)
+    return math.cbrt(2 * curvature * noise * spread**2)

@@ -25,7 +25,7 @@ from sudare.learners.solvers import Array, ridge_in_ball
 from sudare.randomness import Generator
 
 
-class PrivateRidge(RegressorMixin, PrivateLearner):  # type: ignore[misc]
+class PrivateRidge(RegressorMixin, PrivateLearner):
     """Linear regression whose coefficients may be published.
 
     Minimises (1/n)Σ(y − θ·x)² + λ‖θ‖² over ‖θ‖ ≤ radius, with noise.
@@ -37,7 +37,7 @@ class PrivateRidge(RegressorMixin, PrivateLearner):  # type: ignore[misc]
         row_norm: Public bound on a row's Euclidean norm; longer rows are shortened to it.
         target_bound: Public bound on |y|; targets are clipped to it.
         radius: Public bound on the norm of the coefficients (intercept included, in units of its
-            constant feature, 0.3·row_norm).
+            constant feature, 0.25·row_norm).
         regularization: λ, or "auto" for as much as the noise calls for.
         fit_intercept: Add a constant feature, regularised like the others.
         count_clipped: Also learn `n_clipped_`, how many rows and targets met their bounds. That

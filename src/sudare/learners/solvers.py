@@ -49,7 +49,7 @@ class Rows(NamedTuple):
 
     @property
     def dimension(self) -> int:
-        return self.features.shape[1] + (self.constant > 0)
+        return int(self.features.shape[1]) + (self.constant > 0)
 
     def blocks(self, size: int, step: int = 1) -> Iterator[tuple[slice, Array, Array]]:
         """Every `step`-th block of rows: its place, its features and its factors."""
@@ -114,10 +114,20 @@ class Tolerance(NamedTuple):
     @property
     def relative(self) -> float:
         """τ: sums of at most BLOCK + n/BLOCK terms, products of length p, and room to spare."""
+        p = self.dimension
+        rounding = self._gradient_rounding / (self.curvature * self.radius)
+        return rounding + 4 * _UNIT * (p * math.sqrt(p) + 16)
+
+    @property
+    def _gradient_rounding(self) -> float:
         n, p = self.n, self.dimension
         depth = min(n, BLOCK) + n / BLOCK + p * (math.sqrt(p) + self.score_bound) + 16
-        scale = n * self.gradient_bound / (self.curvature * self.radius)
-        return 4 * _UNIT * (depth * scale + p * math.sqrt(p) + 16)
+        return 4 * _UNIT * depth * n * self.gradient_bound
+
+    @property
+    def least_curvature(self) -> float:
+        """κ below which rounding would move the minimiser by more than 2⁻²⁴ of the radius."""
+        return self._gradient_rounding / (self.radius * 2.0**-24)
 
     @property
     def displacement(self) -> float:
@@ -130,9 +140,7 @@ class Tolerance(NamedTuple):
         return up(2 * self.relative * self.radius + 2 * draw_error(self.dimension) * reach, 1e-6)
 
 
-def ridge_in_ball(
-    gram: Array, moments: Array, noise: Array, tolerance: Tolerance
-) -> Array:
+def ridge_in_ball(gram: Array, moments: Array, noise: Array, tolerance: Tolerance) -> Array:
     """Minimiser of θᵀ·gram·θ − 2·moments·θ + (κ/2)‖θ‖² + noise·θ over the ball."""
     p = len(moments)
     hessian = 2 * gram + tolerance.curvature * np.eye(p)

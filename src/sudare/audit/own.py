@@ -1,0 +1,70 @@
+"""A mechanism of the user's own, from a Python file, as an audit case.
+
+The file defines `mechanism(data, runs, rng)`, two neighbouring inputs `first` and `second`, the
+claimed `epsilon` and, if any, `delta`. It is the user's own code and runs with the user's rights.
+"""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+from numpy.random import Generator
+
+from sudare import checks
+from sudare.audit import blackbox
+from sudare.audit.blackbox import Progress
+from sudare.audit.catalogue import Case
+from sudare.audit.findings import Finding
+
+SUGGESTED_RUNS = 100_000
+
+
+def load_case(path: Path) -> Case:
+    """Read the file and check that it defines what an audit needs."""
+    given = _read(path)
+    missing = [name for name in ("mechanism", "first", "second", "epsilon") if name not in given]
+    if missing:
+        raise checks.InvalidInput(f"Expected {path.name} to define {', '.join(missing)}")
+    if not callable(given["mechanism"]):
+        raise checks.InvalidInput(
+            f"Expected mechanism in {path.name} to be a function (data, runs, rng)"
+        )
+    checks.positive(epsilon=given["epsilon"])
+    checks.delta_like(delta=given.get("delta", 0.0))
+
+    def check(runs: int, rng: Generator, progress: Progress | None, confidence: float) -> Finding:
+        return blackbox.audit(
+            given["mechanism"],
+            given["first"],
+            given["second"],
+            epsilon=given["epsilon"],
+            delta=given.get("delta", 0.0),
+            runs=runs,
+            confidence=confidence,
+            rng=rng,
+            progress=progress,
+        )
+
+    what = (given.get("__doc__") or "A mechanism of your own.").strip().splitlines()[0]
+    return Case(
+        name=path.stem,
+        title=path.name,
+        what=what,
+        claim=f"ε = {given['epsilon']:g}",
+        expected="passes",
+        method="black box",
+        partner="",
+        suggested_runs=SUGGESTED_RUNS,
+        check=check,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise checks.InvalidInput(f"No file {str(path)!r}")
+    try:
+        return runpy.run_path(str(path))
+    except SyntaxError as problem:
+        raise checks.InvalidInput(
+            f"{path.name}, line {problem.lineno}: not valid Python"
+        ) from problem
