@@ -6,6 +6,7 @@ may be shown; rows, targets and reports are not, so the array validators name th
 the values.
 """
 
+import contextlib
 import math
 import numbers
 from collections.abc import Callable, Collection
@@ -63,7 +64,7 @@ def count(minimum: int = 1, **named: object) -> None:
         if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
             raise InvalidInput(f"Expected {name}={_shown(value)} to be a whole number")
         if value < minimum:
-            raise InvalidInput(f"Expected {name}={value} >= {minimum}")
+            raise InvalidInput(f"Expected {name}={_shown(value)} >= {minimum}")
 
 
 def one_of(allowed: Collection[object], **named: object) -> None:
@@ -78,8 +79,13 @@ def finite_array(*, dimensions: int | None = None, **named: ArrayLike) -> NDArra
     """The one named argument as a float array, refused if empty, not numeric or not finite."""
     ((name, value),) = named.items()
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        raw = np.asarray(value)
+        texts = raw.dtype.kind == "O" and any(isinstance(x, str | bytes) for x in raw.flat)
+        if texts or raw.dtype.kind not in "biufO":
+            raise TypeError
+        with np.errstate(over="ignore"):  # a long double becomes infinite, and is refused below
+            array = raw.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
         # `from None`: numpy's own message quotes the offending value.
         raise InvalidInput(f"Expected {name} to hold only numbers") from None
     if dimensions is not None and array.ndim != dimensions:
@@ -95,14 +101,20 @@ def _each(named: dict[str, object], holds: Callable[[float], bool], condition: s
     for name, value in named.items():
         if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
             raise InvalidInput(f"Expected {name}={_shown(value)} to be a number")
-        if not (math.isfinite(value) and holds(float(value))):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not (math.isfinite(number) and holds(number)):
             raise InvalidInput(f"Expected {name}={_shown(value)} {condition}")
 
 
 def _shown(value: Any) -> str:
     """A parameter as the user wrote it; whole objects and long texts by their type alone."""
-    if isinstance(value, numbers.Number):
-        return str(value)
     if value is None or (isinstance(value, str) and len(value) <= 40):
         return repr(value)
+    if isinstance(value, numbers.Number):
+        with contextlib.suppress(ValueError):  # more digits than Python prints
+            if len(text := str(value)) <= 40:
+                return text
     return f"<{type(value).__name__}>"

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +51,7 @@ def _root(
 
 @app.command()
 def demo(seed: Seed = 7) -> None:
-    """A one-minute tour with made-up data: count, publish, add up, audit."""
+    """A one-minute tour with made-up people: count, learn, add up, audit."""
     from sudare.demo import run
 
     with _progress() as tick:
@@ -143,7 +144,7 @@ def audit(
                 runs=runs,
                 rng=rng,
                 confidence=confidence,
-                progress=lambda done, total, title=case.title: tick(title, done, total),
+                progress=partial(tick, case.title),
             )
             found.append((case, finding))
     if as_json:

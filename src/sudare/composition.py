@@ -21,6 +21,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from sudare.curves import (
     concentrated_delta,
     concentrated_epsilon,
@@ -34,7 +36,12 @@ if TYPE_CHECKING:
 
 _FOURIER_ERROR = 1e-11
 """Above what double-precision transforms of a million points can lose in a sum of probabilities."""
+_POWER_ERROR = 2.0**-53
+"""What raising a transform to the power k may lose besides, for each of the k."""
 _GRID_POINTS = 400_000
+_MOST_POINTS = 4_000_000
+_LARGEST = 700.0
+"""Beyond this ε dp-accounting's exponentials overflow; such releases are only added up."""
 
 
 class Parts(NamedTuple):
@@ -58,7 +65,7 @@ def parts(
     plain, mus = tuple(plain), tuple(mus)
     return Parts(
         pure=tuple(sorted(Counter(pure).items())),
-        mu=mus[0] if len(mus) == 1 else up(math.sqrt(math.fsum(mu * mu for mu in mus))) * bool(mus),
+        mu=up(math.hypot(*mus)) if len(mus) > 1 else sum(mus),
         rho=_total(rhos),
         plain_epsilon=_total(epsilon for epsilon, _ in plain),
         plain_delta=_total(delta for _, delta in plain),
@@ -70,7 +77,7 @@ def epsilon(released: Parts, delta: float) -> float:
     left = delta - released.plain_delta
     if left < 0:
         return math.inf
-    if 0 < left < delta:
+    if left > 0 and released.plain_delta > 0:
         left = down(left)
     return _total([released.plain_epsilon, min(_bounds(released, left))])
 
@@ -82,7 +89,7 @@ def delta(released: Parts, target: float) -> float:
         return floor
     left = target - released.plain_epsilon
     if left >= 0 and not released.pure and not (released.mu > 0 and released.rho > 0):
-        left = down(left) if 0 < left < target else left
+        left = down(left) if left > 0 and released.plain_epsilon > 0 else left
         if released.mu > 0:
             return min(1.0, _total([floor, gaussian_delta(left, released.mu)]))
         return min(1.0, _total([floor, concentrated_delta(released.rho, left)]))
@@ -130,15 +137,28 @@ def _bounds(released: Parts, delta: float) -> Iterator[float]:
 
 def _one_pure(epsilon: float, delta: float) -> float:
     """What one ε-DP release gives at a δ > 0: log(e^ε(1−δ) − δ), and never below zero."""
-    inside = -delta * (1 + math.exp(-epsilon))
-    return max(0.0, epsilon + up(math.log1p(inside))) if inside > -1 else 0.0
+    less = math.exp(-epsilon)
+    if 1 - delta - delta * less <= less:
+        return 0.0
+    # Each form is exact to a few roundings on its side of ½.
+    gain = math.log1p(-delta * (1 + less)) if delta < 0.5 else math.log(1 - delta - delta * less)
+    return max(0.0, _total([epsilon, up(gain)]))
 
 
 def _loss_epsilon(pure: tuple[tuple[float, int], ...], mu: float, delta: float) -> float:
-    if delta < 100 * _FOURIER_ERROR or len(pure) > 200:
+    lost = _FOURIER_ERROR + _POWER_ERROR * sum(times for _, times in pure)
+    if delta < 100 * lost or len(pure) > 200 or pure[-1][0] > _LARGEST:
         return math.inf
-    found = _loss_distribution(pure, mu).get_epsilon_for_delta(delta - _FOURIER_ERROR)
-    return up(float(found))
+    losses, usable = _loss_distribution(pure, mu), delta - lost
+    if losses.get_delta_for_epsilon(0.0) <= usable:
+        return 0.0
+    with np.errstate(over="ignore"):
+        found = float(losses.get_epsilon_for_delta(usable))
+    # It walks down the grid by repeated subtraction, which drifts; the curve itself does not.
+    epsilon, step = max(up(found), 1e-12), 2.0**-44
+    while losses.get_delta_for_epsilon(epsilon) > usable:
+        epsilon, step = up(epsilon, step), step * 2
+    return epsilon
 
 
 @lru_cache(maxsize=32)
@@ -149,8 +169,10 @@ def _loss_distribution(pure: tuple[tuple[float, int], ...], mu: float) -> "Priva
 
     reach = math.fsum(eps * times for eps, times in pure) + mu * mu / 2 + 8 * mu
     finest = min([eps for eps, _ in pure] + ([mu / 8] if mu > 0 else []))
-    # A whole number of steps in the smallest ε keeps equal releases exact on the grid.
+    # A whole number of steps in the smallest ε keeps equal releases exact on the grid, but a very
+    # small one next to large ones is rounded up to one step rather than asking for a vast grid.
     step = finest / max(1, round(finest * _GRID_POINTS / (2 * reach)))
+    step = max(step, 2 * reach / _MOST_POINTS)
     whole = None
     for eps, times in pure:
         one = pld.from_privacy_parameters(

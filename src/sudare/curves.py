@@ -29,23 +29,30 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _NARROW = 0.5
 """Below this μ the two tails are subtracted under an integral, where nothing cancels."""
 _TINY = 2.0**-1022
+_FAR = 38.0
+"""exp(−_FAR²/2) is below _TINY."""
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """The δ of a μ-GDP mechanism at ε ≥ 0, rounded up (relative error below 1e-11)."""
     checks.non_negative(epsilon=epsilon)
     checks.positive(mu=mu)
-    return min(1.0, max(_TINY, up(_gaussian_delta(epsilon, mu), 2.0**-40)))
+    epsilon, mu = float(epsilon), float(mu)
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    # δ is of the order of exp(−a²/2), so rounding in a counts for more where a and b are large.
+    slack = 2.0**-40 + (1 + max(a, 0.0)) * b * 2.0**-51
+    return min(1.0, max(_TINY, up(_gaussian_delta(a, b, mu), slack))) if a < _FAR else _TINY
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The least ε ≥ 0 that a μ-GDP mechanism gives at this δ, rounded up."""
     checks.positive(mu=mu)
     checks.proportion(delta=delta)
+    mu, delta = float(mu), float(delta)
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
     # P(privacy loss > ε) bounds δ(ε), and the loss is N(μ²/2, μ²).
-    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1e-12
+    high = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-12
     return _least_epsilon(lambda epsilon: gaussian_delta(epsilon, mu), delta, high)
 
 
@@ -53,30 +60,36 @@ def concentrated_delta(rho: float, epsilon: float) -> float:
     """The δ of a ρ-zCDP mechanism at ε ≥ 0, rounded up."""
     checks.positive(rho=rho)
     checks.non_negative(epsilon=epsilon)
+    rho, epsilon = float(rho), float(epsilon)
 
     def log_delta(log_order: float) -> float:
         excess = math.exp(log_order)  # α − 1
         order = excess + 1
         return excess * (order * rho - epsilon) - log_order - order * math.log1p(1 / excess)
 
-    # Any order gives a valid bound, so the search need only be good, not exact.
-    centre = math.log(max(epsilon / (2 * rho), 1e-3))
-    best = minimize_scalar(log_delta, bounds=(centre - 7, centre + 7), method="bounded")
-    return min(1.0, max(_TINY, up(math.exp(min(0.0, float(best.fun))), 2.0**-40)))
+    # Any order gives a valid bound, so the search need only be good, not exact. The best one lies
+    # where (2α − 1)ρ = ε + log(α/(α − 1)), so at most twice as far from 1 as the larger of these.
+    far = math.log(min(1e300, max(epsilon / (2 * rho), 1 / math.sqrt(2 * rho))))
+    if log_delta(far) < -_FAR * _FAR / 2:
+        return _TINY
+    best = minimize_scalar(log_delta, bounds=(far - 20, far + 1), method="bounded")
+    size = math.exp(float(best.x)) * (rho + epsilon)  # of the terms that cancel in the exponent
+    bound = up(math.exp(min(0.0, float(best.fun))), 2.0**-40 + size * 2.0**-50)
+    return min(1.0, max(_TINY, bound))
 
 
 def concentrated_epsilon(rho: float, delta: float) -> float:
     """The least ε ≥ 0 that a ρ-zCDP mechanism gives at this δ, rounded up."""
     checks.positive(rho=rho)
     checks.proportion(delta=delta)
+    rho, delta = float(rho), float(delta)
     if concentrated_delta(rho, 0.0) <= delta:
         return 0.0
-    high = rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1e-12  # Bun and Steinke's conversion
+    high = rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-12  # Bun and Steinke's conversion
     return _least_epsilon(lambda epsilon: concentrated_delta(rho, epsilon), delta, high)
 
 
-def _gaussian_delta(epsilon: float, mu: float) -> float:
-    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+def _gaussian_delta(a: float, b: float, mu: float) -> float:
     density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
     if mu < _NARROW:
         # −R' = 1 − xR(x) is computed without cancellation, so the difference of tails is too.
@@ -104,10 +117,12 @@ def _mills_slope(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _least_epsilon(delta_at: Callable[[float], float], delta: float, high: float) -> float:
-    """Root of a decreasing curve, moved up until the curve itself confirms it."""
-    target = math.log(delta)
-    while math.log(delta_at(high)) > target:
+    """Root of a decreasing curve, moved up until the curve itself confirms it; or infinity."""
+    while math.isfinite(high) and delta_at(high) > delta:
         high *= 2
+    if math.isinf(high):
+        return math.inf
+    target = math.log(delta)
     root = brentq(
         lambda epsilon: math.log(delta_at(epsilon)) - target, 0.0, high, xtol=1e-300, rtol=1e-14
     )

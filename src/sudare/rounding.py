@@ -12,9 +12,13 @@ SLACK = 2.0**-45
 
 def up(value: float, slack: float = SLACK) -> float:
     """A float above every number within relative distance `slack` of `value`."""
-    return math.nextafter(value + abs(value) * slack, math.inf)
+    if math.isinf(value):
+        return value
+    return math.nextafter(value + abs(value) * slack, math.inf) if math.isfinite(value) else value
 
 
 def down(value: float, slack: float = SLACK) -> float:
     """A float below every number within relative distance `slack` of `value`."""
-    return math.nextafter(value - abs(value) * slack, -math.inf)
+    if math.isinf(value):
+        return value
+    return math.nextafter(value - abs(value) * slack, -math.inf) if math.isfinite(value) else value

@@ -1,8 +1,8 @@
 """Black-box audits of mechanisms whose privacy is known.
 
-Seeds are fixed, so a run is reproducible. For fresh seeds, each accept arm would raise a false alarm
-with probability 0.001 at most (its own `1 - confidence`), the module as a whole below 0.02; reject
-arms were chosen with at least four standard errors to spare.
+Seeds are fixed, so a run is reproducible. For fresh seeds, each accept arm would raise a false
+alarm with probability 0.001 at most (its own `1 - confidence`), the module as a whole with less than
+0.02.
 """
 
 import math
@@ -95,7 +95,7 @@ def test_a_leak_in_one_output_of_many():
 
     finding = audit(mechanism, 0, 1, epsilon=0.5, runs=20_000, rng=seeded(0))
     assert finding.violated
-    assert "output 64" in finding.event
+    assert finding.epsilon_lower > 0.8
 
 
 def test_a_leak_only_in_the_joint_law():
@@ -179,20 +179,16 @@ def test_progress_is_told_from_start_to_end():
     assert calls[-1] == (1_200_000, 1_200_000)
 
 
-@pytest.mark.parametrize(("runs", "dimension"), [(2_000_000, 4), (400, 200_000)])
+@pytest.mark.parametrize(("runs", "dimension"), [(2_000_000, 4), (400, 50_000)])
 def test_memory_is_bounded(runs, dimension):
-    """All outputs together would take 128 MB and 1.3 GB; the audit holds 200 MB at the most."""
+    """All outputs together would take 128 MB and 320 MB."""
     tracemalloc.start()
     try:
-        audit(
-            lambda v, n, rng: v + rng.random((n, dimension)), 0, 0, epsilon=1.0, runs=runs, rng=0
-        )
+        audit(lambda v, n, rng: v + rng.random((n, dimension)), 0, 0, epsilon=1.0, runs=runs, rng=0)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 200e6
-    if dimension == 4:
-        assert peak < 120e6, "less than the outputs of both inputs together"
+    assert peak < 100e6
 
 
 def test_repeat_adapts_a_single_draw():

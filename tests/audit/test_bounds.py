@@ -47,12 +47,10 @@ def test_nothing_and_everything():
 
 
 def test_error_is_kept_and_nearly_used():
-    """Summed over all outcomes, a limit fails with probability at most `error`, and not far below."""
+    """Summed over all outcomes, a limit fails with probability `error` at most, and nearly so."""
     total, error = 60, 0.02
     outcomes = np.arange(total + 1)
-    low, high = (
-        f(outcomes, total, error) for f in (proportion_lower, proportion_upper)
-    )
+    low, high = (f(outcomes, total, error) for f in (proportion_lower, proportion_upper))
     worst_low = worst_high = 0.0
     for p in np.linspace(0.01, 0.99, 197):
         chance = binom.pmf(outcomes, total, p)

@@ -34,7 +34,9 @@ def test_the_best_event_is_the_best_of_all_by_brute_force(delta):
         counts[event.likely], counts[1 - event.likely], 4000, delta=delta, error=0.001
     )
     best = max(
-        float(bounds.epsilon_lower(inside(p).sum(), inside(q).sum(), 4000, delta=delta, error=0.001))
+        float(
+            bounds.epsilon_lower(inside(p).sum(), inside(q).sum(), 4000, delta=delta, error=0.001)
+        )
         for p, q in ((first, second), (second, first))
         for t in range(15)
         for inside in (lambda x, t=t: x >= t, lambda x, t=t: x < t, lambda x, t=t: x == t)

@@ -66,9 +66,7 @@ def cone(centre, radius, kinks):
     cells = WHOLE[2]
     for _ in range(4):
         cells = split(cells)
-    value, error = integrate(
-        integrand, cells, tolerance=1e-12, max_points=1_500_000, kinks=kinks
-    )
+    value, error = integrate(integrand, cells, tolerance=1e-12, max_points=1_500_000, kinks=kinks)
     return abs(value[0] - np.pi * radius**3 / 3), error[0]
 
 

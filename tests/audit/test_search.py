@@ -1,4 +1,4 @@
-"""Peaks and sign changes of functions whose peaks and sign changes are known. No randomness here."""
+"""Functions whose peaks and sign changes are known. No randomness here."""
 
 import numpy as np
 import pytest

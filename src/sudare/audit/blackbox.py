@@ -32,6 +32,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 _BLOCK_NUMBERS = 1_000_000  # per call of the mechanism: 8 MB of output, room for its temporaries
 _FIT_NUMBERS = 1_000_000  # per input, kept to learn statistics from: 8 MB, sorted and copied
+_COMPETITION = 100  # many events compete in training: a stricter level keeps out the lucky ones
 _FIRST_BLOCK = 10  # runs asked for before the width of an output is known
 
 
@@ -66,7 +67,7 @@ def audit(
     for block_first, block_second in source.blocks(runs - test - len(sample_first)):
         tally.add(block_first, 0)
         tally.add(block_second, 1)
-    event = tally.best(delta=delta, error=error)
+    event = tally.best(delta=delta, error=error / _COMPETITION)
 
     counts = np.zeros(2, dtype=np.int64)
     for block_first, block_second in source.blocks(test):

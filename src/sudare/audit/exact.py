@@ -36,7 +36,7 @@ MASS_TOLERANCE = 1e-6
 
 _TOLERANCE = 1e-12
 _UNIT = float(np.finfo(np.float64).eps)
-_MAX_POINTS = {1: 1_000_000, 2: 4_000_000}
+_MAX_POINTS = {1: 1_000_000, 2: 2_000_000}
 
 
 def hockey_stick(

@@ -11,12 +11,54 @@ side, so that putting it back into the exact formula never exceeds the target.
     counting     errors of continual counting, before any report is in
 """
 
-from sudare.calibration.gaussian import concentrated_rho, gaussian_mu
+from sudare.calibration.counting import (
+    dense_condition,
+    dense_error_bound,
+    error_bound,
+    flip_error_bound,
+    harmony_error_quantile,
+    paper_dense_condition,
+    paper_dense_error_bound,
+    paper_flip_error_bound,
+    paper_harmony_error_quantile,
+    paper_total_error_bound,
+    reporters_exponent,
+    sampling_error_bound,
+    split_error_bound,
+)
+from sudare.calibration.gaussian import (
+    concentrated_rho,
+    gaussian_mu,
+)
 from sudare.calibration.gradients import (
     logistic_gradient_bound,
     logistic_gradient_diameter,
     ridge_gradient_bound,
     ridge_gradient_diameter,
+)
+from sudare.calibration.masks import (
+    MAX_SLOTS,
+    MaskLaw,
+    best_mask_law,
+    estimate_variance,
+    flip_probability,
+    flip_threshold,
+    mask_law,
+    truth_probability,
+)
+from sudare.calibration.posterior import (
+    inverse_temperature,
+    normal_mean_inverse_temperature,
+    normal_mean_variance,
+    paper_corollary10_delta,
+    paper_corollary10_inverse_temperature,
+    paper_corollary10_limit,
+    paper_corollary10_true_delta,
+    paper_normal_mean_discriminant,
+    posterior_mu,
+    tail_budget,
+    tail_inverse_temperature,
+    total_variation_slack,
 )
 from sudare.calibration.regression import (
     ObjectiveNoise,
@@ -27,15 +69,48 @@ from sudare.calibration.regression import (
 )
 
 __all__ = [
+    "MAX_SLOTS",
+    "MaskLaw",
     "ObjectiveNoise",
+    "best_mask_law",
     "concentrated_rho",
+    "dense_condition",
+    "dense_error_bound",
+    "error_bound",
+    "estimate_variance",
+    "flip_error_bound",
+    "flip_probability",
+    "flip_threshold",
     "gaussian_mu",
+    "harmony_error_quantile",
+    "inverse_temperature",
     "logistic_gradient_bound",
     "logistic_gradient_diameter",
     "logistic_objective",
     "logistic_output_sensitivity",
+    "mask_law",
+    "normal_mean_inverse_temperature",
+    "normal_mean_variance",
+    "paper_corollary10_delta",
+    "paper_corollary10_inverse_temperature",
+    "paper_corollary10_limit",
+    "paper_corollary10_true_delta",
+    "paper_dense_condition",
+    "paper_dense_error_bound",
+    "paper_flip_error_bound",
+    "paper_harmony_error_quantile",
+    "paper_normal_mean_discriminant",
+    "paper_total_error_bound",
+    "posterior_mu",
+    "reporters_exponent",
     "ridge_gradient_bound",
     "ridge_gradient_diameter",
     "ridge_objective",
     "ridge_output_sensitivity",
+    "sampling_error_bound",
+    "split_error_bound",
+    "tail_budget",
+    "tail_inverse_temperature",
+    "total_variation_slack",
+    "truth_probability",
 ]

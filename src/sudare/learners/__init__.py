@@ -5,6 +5,14 @@ nothing but sealed coefficients.
 """
 
 from sudare.learners.logistic import PrivateLogisticRegression
+from sudare.learners.moments import MomentsClassifier, MomentsRegressor
 from sudare.learners.ridge import PrivateRidge
+from sudare.learners.scaler import PublicScaler
 
-__all__ = ["PrivateLogisticRegression", "PrivateRidge"]
+__all__ = [
+    "MomentsClassifier",
+    "MomentsRegressor",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
+    "PublicScaler",
+]

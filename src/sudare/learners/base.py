@@ -21,6 +21,7 @@ from sudare.learners.solvers import Array, Rows, into_ball
 from sudare.mechanisms import gamma_noise, gaussian_noise
 from sudare.privacy import Event, Guarantee, account
 from sudare.randomness import Generator, as_generator
+from sudare.rounding import up
 from sudare.seal import Sealed
 
 INTERCEPT_SHARE = 0.25
@@ -39,7 +40,6 @@ class PrivateLearner(BaseEstimator):
     count_clipped: bool
     rng: Generator | int | None
 
-    coef_: Array
     guarantee_: Guarantee
     event_: Event
     noise_: Recipe
@@ -62,12 +62,16 @@ class PrivateLearner(BaseEstimator):
                 )
             checks.positive(**{name: getattr(self, name)})
         checks.one_of((True, False), fit_intercept=self.fit_intercept)
-        if self.regularization != "auto":
-            if isinstance(self.regularization, str):
-                checks.one_of(("auto",), regularization=self.regularization)
-            checks.non_negative(regularization=self.regularization)
-            if self.mechanism == "output":
-                checks.positive(regularization=self.regularization)
+
+    def _chosen_regularization(self) -> float | None:
+        """λ, or None for "auto"."""
+        if isinstance(self.regularization, str):
+            checks.one_of(("auto",), regularization=self.regularization)
+            return None
+        checks.non_negative(regularization=self.regularization)
+        if self.mechanism == "output":
+            checks.positive(regularization=self.regularization)
+        return float(self.regularization)
 
     def _table(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
         """The data as arrays; what scikit-learn says of bad data, without its values."""
@@ -90,12 +94,17 @@ class PrivateLearner(BaseEstimator):
             "objective" if self.mechanism == "objective" else "output",
             len(table),
             table.shape[1] + bool(self.fit_intercept),
-            float(np.hypot(self.row_norm, self._constant())),
+            self._full_norm(),
         )
 
     def _constant(self) -> float:
         assert self.row_norm is not None
         return INTERCEPT_SHARE * float(self.row_norm) if self.fit_intercept else 0.0
+
+    def _full_norm(self) -> float:
+        """Largest norm of a row with its constant feature."""
+        assert self.row_norm is not None
+        return up(float(np.hypot(self.row_norm, self._constant())))
 
     def _rows(self, table: Array) -> Rows:
         """Rows within the public norm, the constant feature on top."""

@@ -16,21 +16,15 @@ contract: which values they take is not protected.
 
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
-
 from sudare import checks
 from sudare.learners.base import PrivateLearner, refuse_weights
+from sudare.learners.linear import TwoClasses
 from sudare.learners.recipe import logistic_recipe
-from sudare.learners.solvers import Array, logistic_in_ball
+from sudare.learners.solvers import logistic_in_ball
 from sudare.randomness import Generator
 
 
-class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):
+class PrivateLogisticRegression(TwoClasses, PrivateLearner):
     """A two-class linear classifier whose coefficients may be published.
 
     Minimises (1/n)Σlog(1 + e^{−yθ·x}) + (λ/2)‖θ‖² with noise.
@@ -91,54 +85,11 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateLearner):
         recipe = logistic_recipe(
             self._target(table),
             "auto" if isinstance(self.radius, str) else self.radius,
-            None if self.regularization == "auto" else float(self.regularization),
+            self._chosen_regularization(),
         )
         theta = self._learn(
             lambda noise: logistic_in_ball(rows, signs, noise, recipe.tolerance), recipe
         )
-        coefficients, intercept = self._split(theta)
-        self.coef_, self.intercept_ = coefficients[None, :], np.array([intercept])
+        self._keep(*self._split(theta))
         self._count_clipped(rows, 0)
         return self
-
-    def _signs(self, labels: NDArray[Any]) -> Array:
-        check_classification_targets(labels)
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if kind != "binary":
-            # The wording is scikit-learn's contract for classifiers of two classes.
-            raise checks.InvalidInput(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        if len(self.classes_) < 2:
-            raise checks.InvalidInput("Expected two classes in y, found one class")
-        return np.where(codes == 1, 1.0, -1.0)
-
-    def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class; rows are taken as they are, not shortened."""
-        check_is_fitted(self)
-        table = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: Array = table @ self.coef_[0] + self.intercept_[0]
-        return scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class of each row."""
-        second = self.decision_function(X) > 0
-        likelier: NDArray[Any] = self.classes_[second.astype(int)]
-        return likelier
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the first and of the second class."""
-        second = expit(self.decision_function(X))
-        return np.column_stack([1 - second, second])
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of `predict_proba`, without underflow."""
-        scores = self.decision_function(X)
-        logarithms: Array = -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
-        return logarithms
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

@@ -16,16 +16,15 @@ differentially private: `sudare audit ridge-without-ball ridge-clipped-afterward
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sudare.learners.base import PrivateLearner, refuse_weights
+from sudare.learners.linear import Straight
 from sudare.learners.recipe import ridge_recipe
-from sudare.learners.solvers import Array, ridge_in_ball
+from sudare.learners.solvers import ridge_in_ball
 from sudare.randomness import Generator
 
 
-class PrivateRidge(RegressorMixin, PrivateLearner):
+class PrivateRidge(Straight, PrivateLearner):
     """Linear regression whose coefficients may be published.
 
     Minimises (1/n)Σ(y − θ·x)² + λ‖θ‖² over ‖θ‖ ≤ radius, with noise.
@@ -89,19 +88,12 @@ class PrivateRidge(RegressorMixin, PrivateLearner):
             self._target(table),
             bound,
             float(self.radius or 0.0),
-            None if self.regularization == "auto" else float(self.regularization),
+            self._chosen_regularization(),
         )
         gram, moments = rows.weighted_gram(), rows.moments(clipped)
         theta = self._learn(
             lambda noise: ridge_in_ball(gram, moments, noise, recipe.tolerance), recipe
         )
-        self.coef_, self.intercept_ = self._split(theta)
+        self._keep(*self._split(theta))
         self._count_clipped(rows, int((clipped != target).sum()))
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Predicted targets; rows are taken as they are, not shortened."""
-        check_is_fitted(self)
-        table = validate_data(self, X, dtype=np.float64, reset=False)
-        prediction: Array = table @ self.coef_ + self.intercept_
-        return prediction

@@ -39,12 +39,13 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Check the bounds against the number of columns; no value is looked at."""
         table = validate_data(self, X, dtype=np.float64)
         columns = table.shape[1]
-        low, high = (_per_column(columns, **bound) for bound in ({"low": self.low}, {"high": self.high}))
+        low = _per_column("low", self.low, columns)
+        high = _per_column("high", self.high, columns)
         if not (low < high).all():
             raise checks.InvalidInput("Expected low < high in every column")
         centre = (low + high) / 2
         if self.centre is not None:
-            centre = _per_column(columns, centre=self.centre)
+            centre = _per_column("centre", self.centre, columns)
             if not ((low <= centre) & (centre <= high)).all():
                 raise checks.InvalidInput("Expected centre between low and high in every column")
         self.centre_ = centre
@@ -68,9 +69,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return original
 
 
-def _per_column(columns: int, **named: ArrayLike) -> Array:
-    ((name, value),) = named.items()
-    array = checks.finite_array(**{name: value})
+def _per_column(name: str, value: ArrayLike, columns: int) -> Array:
+    array = checks.finite_array(dimensions=None, **{name: value})
     if array.ndim > 1 or array.size not in (1, columns):
         raise checks.InvalidInput(f"Expected {name} to be one number or one for each column")
     return np.broadcast_to(array, (columns,)).astype(np.float64)

@@ -1,0 +1,102 @@
+"""Every case comes out as it should.
+
+Seeds are fixed. For fresh seeds, a case that should pass would fail with probability 0.001 at most;
+the cases that should be caught are, in practice, always caught at the runs suggested.
+"""
+
+import json
+
+import pytest
+
+from sudare.audit import ExactFinding, Finding, catalogue
+from sudare.audit.findings import rounded_down
+from sudare.checks import InvalidInput
+from sudare.randomness import seeded
+
+CASES = catalogue()
+MISTAKES = [
+    "ridge-without-ball",
+    "ridge-clipped-afterwards",
+    "ridge-paper-constants",
+    "logistic-free-intercept",
+]
+
+
+def test_four_mistakes_each_followed_by_its_correction():
+    names = list(CASES)
+    assert names[::2] == MISTAKES
+    for mistake, correction in zip(names[::2], names[1::2], strict=True):
+        assert CASES[mistake].expected == "caught"
+        assert CASES[correction].expected == "passes"
+        assert CASES[mistake].partner == correction
+        assert CASES[correction].partner == mistake
+        assert CASES[mistake].method == CASES[correction].method
+
+
+def test_the_mapping_is_the_callers_own():
+    catalogue().clear()
+    assert list(catalogue()) == list(CASES)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=str)
+def test_texts_can_be_printed(case):
+    for text in (case.name, case.title, case.what, case.claim):
+        assert text == text.strip()
+        assert "\n" not in text
+        assert "  " not in text
+    assert case.what.endswith(".")
+    assert case.claim.count("ε = ") == 1
+    assert len(case.title) < 80
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_comes_out_as_expected(name):
+    case = CASES[name]
+    finding = case.run(rng=seeded(11))
+    assert finding.violated is (case.expected == "caught")
+    assert case.as_expected(finding)
+    assert isinstance(finding, ExactFinding if case.method == "exact" else Finding)
+    json.dumps(finding.to_dict(), allow_nan=False)
+    claimed = case.claim.split("ε = ")[1].split()[0].rstrip(",:")
+    assert f"claims ε = {claimed}." in finding.verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [("ridge-without-ball", 100_000), ("ridge-clipped-afterwards", 200_000),
+     ("logistic-free-intercept", 2_000)],
+)  # fmt: skip
+def test_fewer_runs_than_suggested_also_catch_the_mistakes(name, runs):
+    finding = CASES[name].run(runs, seeded(12))
+    assert isinstance(finding, Finding)
+    assert finding.violated
+    assert finding.runs == runs
+    assert f"ε ≥ {rounded_down(finding.epsilon_lower, above=1.0)}" in finding.verdict
+
+
+def test_a_surprise_is_reported_as_one():
+    caught = ExactFinding(0.1, 0.0, 1e-3, 0.2, 1e-12)
+    assert CASES["ridge-paper-constants"].as_expected(caught)
+    assert not CASES["ridge-corrected-constants"].as_expected(caught)
+
+
+@pytest.mark.parametrize("name", ["ridge-in-ball", "ridge-paper-constants"])
+def test_progress_reaches_the_end(name):
+    calls = []
+    CASES[name].run(1000, 0, lambda done, total: calls.append((done, total)))
+    assert calls[-1][0] == calls[-1][1] > 0
+
+
+def test_confidence_is_passed_on():
+    finding = CASES["ridge-in-ball"].run(1000, 0, confidence=0.9)
+    assert isinstance(finding, Finding)
+    assert finding.confidence == 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [((10,), "runs"), ((1000, 0, None, 1.5), "conf")]
+)
+def test_bad_input_is_named(arguments, message):
+    for name in ("ridge-in-ball", "ridge-paper-constants"):
+        with pytest.raises(InvalidInput, match=message):
+            CASES[name].run(*arguments)
