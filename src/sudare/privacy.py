@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
+from typing import assert_never
 
 import msgspec
 
@@ -62,6 +63,7 @@ class PureEvent(_Central, frozen=True, tag_field="kind", tag="pure/1"):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive(epsilon=self.epsilon)
+        _store_as_floats(self, "epsilon")
 
 
 class GaussianEvent(_Central, frozen=True, tag_field="kind", tag="gaussian/1"):
@@ -72,6 +74,7 @@ class GaussianEvent(_Central, frozen=True, tag_field="kind", tag="gaussian/1"):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive(mu=self.mu)
+        _store_as_floats(self, "mu")
 
 
 class ConcentratedEvent(_Central, frozen=True, tag_field="kind", tag="concentrated/1"):
@@ -82,6 +85,7 @@ class ConcentratedEvent(_Central, frozen=True, tag_field="kind", tag="concentrat
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive(rho=self.rho)
+        _store_as_floats(self, "rho")
 
 
 class ApproximateEvent(_Central, frozen=True, tag_field="kind", tag="approximate/1"):
@@ -94,6 +98,7 @@ class ApproximateEvent(_Central, frozen=True, tag_field="kind", tag="approximate
         super().__post_init__()
         checks.positive(epsilon=self.epsilon)
         checks.delta_like(delta=self.delta)
+        _store_as_floats(self, "epsilon", "delta")
 
 
 class LocalEvent(_Local, frozen=True, tag_field="kind", tag="local/1"):
@@ -104,6 +109,7 @@ class LocalEvent(_Local, frozen=True, tag_field="kind", tag="local/1"):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive(epsilon=self.epsilon)
+        _store_as_floats(self, "epsilon")
 
 
 Event = PureEvent | GaussianEvent | ConcentratedEvent | ApproximateEvent | LocalEvent
@@ -150,7 +156,8 @@ class Guarantee:
         epsilon = self.epsilon()
         if math.isinf(epsilon):
             return f"No guarantee holds at δ = {self.at_delta:g}: ask at a larger δ."
-        times = _rounded_up(math.exp(min(epsilon, 700.0)), 3)
+        shown = _rounded_up(epsilon, 4)
+        times = _rounded_up(math.exp(epsilon), 3) if epsilon < 700 else f"e^{shown}"
         change = {
             Neighbours.REPLACE_ONE: f"had any one {self.unit} been any other",
             Neighbours.ADD_REMOVE: f"had any one {self.unit} been left out or added",
@@ -162,7 +169,7 @@ class Guarantee:
         sentence = (
             f"Whatever anyone concludes from what was released, they would have concluded it at "
             f"most {times} times as often, and at least 1/{times} as often, {change}{except_for}. "
-            f"(ε = {_rounded_up(epsilon, 4)}, δ = {_rounded_up(self.at_delta, 3)}, "
+            f"(ε = {shown}, δ = {_rounded_up(self.at_delta, 3)}, "
             f"{self.events[0].neighbours.value}, per {self.unit})"
         )
         if self.assumptions:
@@ -187,10 +194,10 @@ def account(events: Iterable[Event], delta: float = 0.0) -> Guarantee:
                 f"Expected all events to have the same {field}: "
                 "guarantees about different things do not add up"
             )
-    needed = math.fsum(event.delta for event in events if isinstance(event, ApproximateEvent))
+    needed = _parts(events).plain_delta
     if delta < needed:
         raise checks.InvalidInput(
-            f"Expected delta={delta:g} >= {needed:g}, what the plain (ε, δ) events use up already"
+            f"Expected delta={delta} >= {needed}, what the plain (ε, δ) events use up already"
         )
     return Guarantee(events, delta)
 
@@ -204,7 +211,7 @@ def decode(data: bytes | str) -> tuple[Event, ...]:
     """Events from JSON; anything unknown, missing or out of range is refused."""
     try:
         return msgspec.json.decode(data, type=tuple[Event, ...])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         raise checks.InvalidInput(f"Not a list of privacy events: {problem}") from None
 
 
@@ -254,6 +261,15 @@ def _check_circumstances(event: _Central | _Local) -> None:
         raise checks.InvalidInput("Expected assumptions to be a tuple of sentences")
 
 
+def _store_as_floats(event: _Central | _Local, *fields: str) -> None:
+    """Numbers of any type as floats, never below what was given: JSON knows no others."""
+    for field in fields:
+        given = getattr(event, field)
+        near = float(given)
+        exact = near if near >= given else math.nextafter(near, math.inf)
+        msgspec.structs.force_setattr(event, field, exact)
+
+
 def _parts(events: tuple[Event, ...]) -> composition.Parts:
     """The events as bare numbers, for the arithmetic."""
     pure: list[float] = []
@@ -270,6 +286,8 @@ def _parts(events: tuple[Event, ...]) -> composition.Parts:
                 rhos.append(rho)
             case ApproximateEvent(epsilon=epsilon, delta=delta):
                 plain.append((epsilon, delta))
+            case _:
+                assert_never(event)
     return composition.parts(pure, mus, rhos, plain)
 
 

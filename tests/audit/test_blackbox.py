@@ -1,8 +1,8 @@
 """Black-box audits of mechanisms whose privacy is known.
 
 Seeds are fixed, so a run is reproducible. For fresh seeds, each accept arm would raise a false
-alarm with probability 0.001 at most (its own `1 - confidence`), the module as a whole with less than
-0.02.
+alarm with probability 0.001 at most (its own `1 - confidence`), the module as a whole with less
+than 0.02.
 """
 
 import math

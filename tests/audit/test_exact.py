@@ -145,8 +145,8 @@ def test_gaussian_in_the_plane(domain):
 def spherical_gamma_delta(epsilon, shift):
     """Integration in elliptic coordinates, where the log ratio is a coordinate: no kink is left.
 
-    With foci at distance c = shift/2 from the middle, r1 = c(u + v) and r2 = c(u - v) for u = cosh t
-    and v = sin a; the area element is c²(u² - v²) dt da, and the log ratio is r2 - r1 = -2cv.
+    With foci at distance c = shift/2 from the middle, r1 = c(u + v) and r2 = c(u - v), u = cosh t,
+    v = sin a; the area element is c²(u² - v²) dt da, and the log ratio is r2 - r1 = -2cv.
     """
     c = shift / 2
 

@@ -235,9 +235,7 @@ class TestLogistic:
         dimension=st.sampled_from([1, 2]),
         power=st.integers(-20, 20),
     )
-    def test_follows_the_units(
-        self, row_norm: float, t: float, dimension: int, power: int
-    ) -> None:
+    def test_follows_the_units(self, row_norm: float, t: float, dimension: int, power: int) -> None:
         c = 2.0**power
         plain = logistic_gradient_diameter(row_norm, dimension, t / row_norm)
         scaled = logistic_gradient_diameter(row_norm * c, dimension, t / row_norm / c)

@@ -26,13 +26,18 @@ from sudare.audit.reference import Labels, Squares, Terms
 from sudare.calibration.regression import logistic_objective, ridge_objective
 
 Check: TypeAlias = Callable[[int, Generator, Progress | None, float], Finding | ExactFinding]
+"""(runs, rng, progress, confidence) to what was found."""
 
 _PAPER = "Minami, Arai, Sato and Nakagawa (2015)"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One audit with a known answer; `partner` names the correction, or the mistake corrected."""
+    """One audit that can be run and printed.
+
+    `expected` is what should come out, `partner` names the correction of a mistake or the mistake
+    corrected, if there is one, and `suggested_runs` is per input, zero for an exact audit.
+    """
 
     name: str
     title: str

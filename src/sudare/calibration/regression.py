@@ -219,8 +219,9 @@ class _Split(NamedTuple):
         squared_noise: Callable[[Any], Any],
         scale: Callable[[float], float],
     ) -> ObjectiveNoise:
-        # Beyond ε = 700, where e^ε leaves the floats, no curvature is needed any more.
-        needed = up(self.per_record / math.expm1(min(self.epsilon, 700.0))) * (1 + 1e-6)
+        # Beyond ε = 50 still less curvature would be allowed, and none of it of any use.
+        widest = min(self.epsilon, 50.0)
+        needed = up(self.per_record / math.expm1(widest)) * (1 + 1e-6)
         least = max(self.given, needed)
 
         def excess(log_curvature: Any) -> Any:
@@ -229,7 +230,7 @@ class _Split(NamedTuple):
             pull = (curvature - self.given) * self.norm_guess**2
             return (spread / curvature + pull) / 2
 
-        grid = math.log(least) + np.linspace(0.0, 25.0, 251)
+        grid = math.log(least) + np.linspace(0.0, 25.0 + widest, 251)
         best = int(np.argmin(excess(grid)))
         around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
         found = minimize_scalar(excess, bounds=around, method="bounded", options={"xatol": 1e-6})

@@ -3,8 +3,8 @@
 Guarantee. For replace-one neighbours with n public, the whole release is ρ-zCDP, hence (ε, δ)-DP,
 by exact discrete Gaussian noise. Scaled so that ‖x‖ ≤ 1 and |y| ≤ 1, the vector of Σyx, the
 off-diagonal entries of Σxxᵀ and its diagonal over √2 has L2 sensitivity 2, exactly that of Σyx
-alone: for unit rows with c = yy'·x·x' the squared distance is (2 − 2c) + (1 − c²) ≤ 4. So the
-second moments cost nothing.
+alone: for unit rows with c = yy'·x·x' the squared distance is (2 − 2c) + (1 − c²) ≤ 4, and shorter
+rows come less far (docs/theory/moments.md). So the second moments cost nothing.
 
 Others can do more with moments than with coefficients (add them up, weigh them by their noise), so
 this is what an organisation publishes when it can. `predict` uses them alone: for regression a
