@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sudare import __version__, checks, privacy
+from sudare import __version__, checks
 
 app = typer.Typer(
     name="sudare",
@@ -75,6 +75,8 @@ def account(
 
     [bold]Example:[/bold] sudare account pure:0.1x20 gaussian:0.3 --delta 1e-6
     """
+    from sudare import privacy
+
     guarantee = privacy.account(privacy.parse(events), delta)
     points = sorted({0.0, 1e-12, 1e-9, 1e-6, 1e-3, delta})
     curve = [(point, guarantee.epsilon(point)) for point in points]

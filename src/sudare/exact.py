@@ -52,7 +52,7 @@ def _gumbel(scale: float) -> Any:
 
 def choice(scores: list[float], epsilon: float, sensitivity: float) -> int:
     """An index drawn with probability ∝ exp(ε·score/(2·sensitivity)), ε rounded down."""
-    return int(_gumbel(up(2 * sensitivity / epsilon))(scores))
+    return int(_gumbel(up(2 * float(sensitivity) / float(epsilon)))(scores))
 
 
 def _whole_numbers() -> Any:

@@ -107,6 +107,8 @@ def plan_seal(
     checks.positive(epsilon=epsilon)
     checks.delta_like(delta=delta)
     checks.non_negative(displacement=displacement, sensitivity=sensitivity)
+    dimension, epsilon, delta = int(dimension), float(epsilon), float(delta)
+    displacement, sensitivity = float(displacement), float(sensitivity)
     if displacement == 0 and sensitivity == 0:
         raise checks.InvalidInput("Expected displacement > 0 or sensitivity > 0: nothing to hide")
     finest = max(displacement, sensitivity * _FINENESS) / math.sqrt(dimension)

@@ -298,3 +298,15 @@ def test_bad_bounds_are_named(wrong: Any) -> None:
         ridge_gradient_diameter(1, wrong, 1, 2)
     with pytest.raises(InvalidInput, match="target_bound"):
         ridge_gradient_bound(1, wrong, 1)
+
+
+def test_numpy_numbers_lose_nothing() -> None:
+    """Single precision in, double precision inside: nothing is rounded to 24 bits."""
+    x, y, radius = np.float32(1.1), np.float32(1.3), np.float32(0.7)
+    wide = x.item(), y.item(), radius.item()
+    assert ridge_gradient_bound(x, y, radius) == ridge_gradient_bound(*wide)
+    for p in (1, 2):
+        assert ridge_gradient_diameter(x, y, radius, p) == ridge_gradient_diameter(*wide, p)
+        claimed = logistic_gradient_diameter(x.item(), p, radius.item())
+        assert logistic_gradient_diameter(x, p, radius) == claimed
+    assert logistic_gradient_bound(x, radius) == logistic_gradient_bound(x.item(), radius.item())

@@ -28,7 +28,8 @@ def ridge_gradient_bound(row_norm: float, target_bound: float, radius: float) ->
     """ζ = 2X(Y + BX), rounded up."""
     checks.positive(row_norm=row_norm)
     checks.non_negative(target_bound=target_bound, radius=radius)
-    return up(2 * row_norm * (target_bound + radius * row_norm))
+    x, y, b = float(row_norm), float(target_bound), float(radius)
+    return up(2 * x * (y + b * x))
 
 
 def ridge_gradient_diameter(
@@ -42,7 +43,8 @@ def ridge_gradient_diameter(
     checks.positive(row_norm=row_norm)
     checks.non_negative(target_bound=target_bound, radius=radius)
     checks.count(dimension=dimension)
-    a, b = 2 * row_norm * target_bound, 2 * row_norm * row_norm * radius
+    x = float(row_norm)
+    a, b = 2 * x * float(target_bound), 2 * x * x * float(radius)
     if a == 0 and b == 0:
         return 0.0
     if dimension == 1:
@@ -54,10 +56,11 @@ def ridge_gradient_diameter(
 def logistic_gradient_bound(row_norm: float, radius: float | None = None) -> float:
     """ζ = X·σ(BX), rounded up; X without a ball."""
     checks.positive(row_norm=row_norm)
+    x = float(row_norm)
     if radius is None:
-        return row_norm
+        return x
     checks.non_negative(radius=radius)
-    return min(row_norm, up(row_norm * float(expit(row_norm * radius))))
+    return min(x, up(x * float(expit(x * float(radius)))))
 
 
 def logistic_gradient_diameter(
@@ -75,14 +78,15 @@ def logistic_gradient_diameter(
     """
     checks.positive(row_norm=row_norm)
     checks.count(dimension=dimension)
+    x = float(row_norm)
     if radius is None:
-        return 2 * row_norm
+        return 2 * x
     checks.non_negative(radius=radius)
-    t = up(row_norm * radius)
+    t = up(x * float(radius))
     if dimension == 1:
         u = min(t, _WIDEST)
-        return up(row_norm * (1.0 if u <= 1 + _PULL else float(expit(u)) + _PULL / u))
-    return min(2 * row_norm, up(row_norm * _unit_logistic_diameter(t)))
+        return up(x * (1.0 if u <= 1 + _PULL else float(expit(u)) + _PULL / u))
+    return min(2 * x, up(x * _unit_logistic_diameter(t)))
 
 
 @lru_cache(maxsize=1024)

@@ -77,16 +77,19 @@ def ridge_objective(
     the split between noise and curvature, never the guarantee.
     """
     _check_target(epsilon, delta, n, dimension, regularization)
+    checks.positive(row_norm=row_norm)
+    checks.non_negative(radius=radius)
+    epsilon, delta, x, reach = float(epsilon), float(delta), float(row_norm), float(radius)
 
     def diameter(stretch: float) -> float:
-        return ridge_gradient_diameter(row_norm, target_bound, radius * stretch, dimension)
+        return ridge_gradient_diameter(x, target_bound, reach * stretch, dimension)
 
     return _objective(
         epsilon,
         delta,
-        dimension=dimension,
-        curvature_per_record=up(2 * row_norm * row_norm),
-        curvature_given=2 * n * regularization,
+        dimension=int(dimension),
+        curvature_per_record=up(2 * x * x),
+        curvature_given=2 * int(n) * float(regularization),
         norm_guess=radius if norm_guess is None else norm_guess,
         gamma_unit=diameter(1.0),
         gaussian_scale=lambda budget: _polygon_gaussian_scale(budget, delta, diameter, dimension),
@@ -112,14 +115,15 @@ def logistic_objective(
     """
     _check_target(epsilon, delta, n, dimension, regularization)
     bound = logistic_gradient_bound(row_norm, radius)
+    epsilon, delta, x = float(epsilon), float(delta), float(row_norm)
     if norm_guess is None:
-        norm_guess = radius if radius is not None else 8.0 / row_norm
+        norm_guess = radius if radius is not None else 8.0 / x
     return _objective(
         epsilon,
         delta,
-        dimension=dimension,
-        curvature_per_record=up(row_norm * row_norm / 4),
-        curvature_given=n * regularization,
+        dimension=int(dimension),
+        curvature_per_record=up(x * x / 4),
+        curvature_given=int(n) * float(regularization),
         norm_guess=norm_guess,
         gamma_unit=logistic_gradient_diameter(row_norm, dimension, radius),
         gaussian_scale=lambda budget: _one_sided_gaussian_scale(budget, delta, bound),
@@ -143,9 +147,11 @@ def ridge_output_sensitivity(
     """
     checks.count(n=n, dimension=dimension)
     checks.positive(regularization=regularization)
-    reach = min(radius, up(target_bound / math.sqrt(regularization)))
+    checks.non_negative(target_bound=target_bound, radius=radius)
+    weight = float(regularization)
+    reach = min(float(radius), up(float(target_bound) / math.sqrt(weight)))
     diameter = ridge_gradient_diameter(row_norm, target_bound, reach, dimension)
-    return up(diameter / (2 * n * regularization))
+    return up(diameter / (2 * int(n) * weight))
 
 
 def logistic_output_sensitivity(
@@ -158,10 +164,13 @@ def logistic_output_sensitivity(
     """
     checks.count(n=n, dimension=dimension)
     checks.positive(row_norm=row_norm, regularization=regularization)
-    reach = min(row_norm / regularization, math.sqrt(2 * math.log(2) / regularization))
-    reach = up(reach) if radius is None else min(up(reach), radius)
+    weight = float(regularization)
+    reach = up(min(float(row_norm) / weight, math.sqrt(2 * math.log(2) / weight)))
+    if radius is not None:
+        checks.non_negative(radius=radius)
+        reach = min(reach, float(radius))
     diameter = logistic_gradient_diameter(row_norm, dimension, reach)
-    return up(diameter / (n * regularization))
+    return up(diameter / (int(n) * weight))
 
 
 def _check_target(
@@ -187,7 +196,7 @@ def _objective(
     """The cheaper of the two noises, each with its best split of ε."""
     checks.non_negative(norm_guess=norm_guess)
     p = dimension
-    problem = _Split(epsilon, curvature_per_record, curvature_given, norm_guess)
+    problem = _Split(epsilon, curvature_per_record, curvature_given, float(norm_guess))
     gamma = problem.solve(
         "gamma", lambda budget: p * (p + 1) * (gamma_unit / budget) ** 2, lambda b: gamma_unit / b
     )

@@ -30,7 +30,7 @@ from sudare.randomness import Generator, as_generator
 from sudare.rounding import up
 from sudare.seal import Seal, plan_seal
 
-_NODES, _WEIGHTS = roots_hermitenorm(40)
+_NODES, _WEIGHTS = roots_hermitenorm(80)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 

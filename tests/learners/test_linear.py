@@ -1,0 +1,64 @@
+"""How linear models predict."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from sudare.checks import InvalidInput
+from sudare.learners import PrivateLogisticRegression, PrivateRidge
+from sudare.randomness import seeded
+
+
+def test_scores_probabilities_and_labels_agree() -> None:
+    rng = seeded(0)
+    table = rng.normal(size=(300, 2))
+    labels = np.where(table[:, 0] > 0, "yes", "no")
+    model = PrivateLogisticRegression(50.0, row_norm=3.0, rng=0).fit(table, labels)
+    scores = table @ model.coef_[0] + model.intercept_[0]
+    assert model.decision_function(table) == pytest.approx(scores)
+    assert model.predict_proba(table)[:, 1] == pytest.approx(1 / (1 + np.exp(-scores)))
+    assert model.predict_log_proba(table) == pytest.approx(np.log(model.predict_proba(table)))
+    assert (model.predict(table) == np.where(scores > 0, "yes", "no")).all()
+    assert list(model.classes_) == ["no", "yes"]
+
+
+def test_far_out_probabilities_do_not_underflow() -> None:
+    model = PrivateLogisticRegression(1e6, row_norm=1.0, rng=0)
+    model.fit([[-1.0], [1.0]] * 50, [0, 1] * 50)
+    far = model.predict_log_proba([[1e6]])[0]
+    assert np.isfinite(far).all()
+    assert far[0] < -1e5
+
+
+def test_rows_are_not_shortened_when_predicting() -> None:
+    rng = seeded(1)
+    table = rng.uniform(-0.5, 0.5, size=(200, 2))
+    model = PrivateRidge(1e6, row_norm=1.0, target_bound=2.0, radius=5.0, rng=0)
+    model.fit(table, table.sum(axis=1))
+    one, ten = model.predict([[0.1, 0.1], [10.0, 10.0]])
+    assert ten - model.intercept_ == pytest.approx(100 * (one - model.intercept_))
+
+
+def test_nothing_is_predicted_before_fit() -> None:
+    for model in (PrivateRidge(), PrivateLogisticRegression()):
+        with pytest.raises(NotFittedError):
+            model.predict([[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, 2, 1], "Only binary classification is supported"),
+        ([1, 1, 1, 1], "two classes"),
+        ([0.1, 0.2, 0.3, 0.4], "Unknown label type"),
+    ],
+)
+def test_labels_must_be_two_values(labels: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as problem:
+        PrivateLogisticRegression(row_norm=1.0).fit(np.eye(4), labels)
+    assert "0.1" not in str(problem.value)
+
+
+def test_a_users_mistake_is_an_input_error() -> None:
+    with pytest.raises(InvalidInput):
+        PrivateLogisticRegression(row_norm=1.0).fit(np.eye(3), [0, 1, 2])
