@@ -180,3 +180,19 @@ def commands(command: Any, name: str) -> list[str]:
         if not sub.hidden
         for full in commands(sub, f"{name} {child}")
     ]
+
+
+def test_every_test_that_the_docs_name_exists() -> None:
+    missing = []
+    for page in pages():
+        file = ""
+        for named in re.findall(r"`((?:tests/[\w/]+\.py)?(?:::\w+)?)`", page.read_text()):
+            path, _, function = named.partition("::")
+            file = path or file
+            if not named or not file:
+                continue
+            source = ROOT / file
+            text = source.read_text() if source.is_file() else ""
+            if not text or (function and f"def {function}(" not in text):
+                missing.append(f"{page.name}: {named}")
+    assert missing == []

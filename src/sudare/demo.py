@@ -81,8 +81,8 @@ def _learn(out: Console, rng: Generator, seed: int | None, progress: Progress) -
     models = [PrivateLogisticRegression(e, row_norm=1.0, rng=seed) for e in (0.2, 1.0, 5.0, 1e6)]
     for done, model in enumerate(models):
         correct = model.fit(scaled, ill).score(new_scaled, new_ill)
-        epsilon = f"{model.epsilon:g}" if model.epsilon < 1e6 else "∞ (practically no noise)"
-        table.add_row("private logistic regression", epsilon, f"{correct:.1%}")
+        epsilon = f"{model.epsilon:g}" if model.epsilon < 1e6 else "∞"
+        table.add_row("private", epsilon, f"{correct:.1%}")
         progress("training", done + 1, len(models))
     out.print("[bold cyan]2 Learn[/bold cyan]  3,000 patients, four columns, public bounds.")
     out.print(table)

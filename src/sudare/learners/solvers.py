@@ -157,7 +157,12 @@ def ridge_in_ball(gram: Array, moments: Array, noise: Array, tolerance: Toleranc
             return theta
         precise = np.longdouble
         step = vectors @ (vectors.T @ residual / (values + pull))
-        theta = into_ball(theta - step, tolerance.radius)
+        if pull > 0:  # along the sphere: the multiplier moves with θ
+            tilt = vectors @ (vectors.T @ theta / (values + pull))
+            step -= tilt * (float(theta @ step) / float(theta @ tilt))
+            theta = _onto_sphere(theta - step, tolerance.radius)
+        else:
+            theta = into_ball(theta - step, tolerance.radius)
 
 
 def quadratic_in_ball(values: Array, vectors: Array, target: Array, radius: float) -> Array:
@@ -178,7 +183,8 @@ def quadratic_in_ball(values: Array, vectors: Array, target: Array, radius: floa
         if mu + step == mu:
             break
         mu += step
-    return into_ball(vectors @ theta, radius)
+    theta = vectors @ theta
+    return into_ball(theta, radius) if mu == 0 else _onto_sphere(theta, radius)
 
 
 def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Tolerance) -> Array:
@@ -191,20 +197,25 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
     stall before rounding does; after that, gradients are evaluated in extended precision.
     """
     kappa, radius = tolerance.curvature, tolerance.radius
-    thin = max(1, tolerance.n // (2 * _CURVATURE_BLOCK))
-    theta, scores = np.zeros(rows.dimension), np.zeros(len(signs))
+    stride = max(1, tolerance.n // (2 * _CURVATURE_BLOCK))
+    theta, margins = np.zeros(rows.dimension), np.zeros(len(signs))
     values = vectors = np.empty(0)
-    stride, size, full_steps = thin, math.inf, 0
+    size, full_steps, updated = math.inf, 0, False
     while True:
-        slopes = expit(-signs * scores)
-        pulls = rows.moments(signs * slopes)
+        slopes = expit(-margins)
         if full_steps > _PATIENCE:
             pulls = _exact_moments(rows, signs, theta)
+        else:
+            pulls = rows.moments(signs * slopes)
         gradient = noise + kappa * theta - pulls
         previous, (residual, pull) = size, _residual(gradient, theta, radius)
         size = float(np.linalg.norm(residual))
         if size <= tolerance.relative / 2 * (kappa + pull) * radius:
-            return theta
+            if not updated:
+                return theta
+            # Updated margins have gathered rounding: only fresh ones may end it.
+            margins, updated = signs * rows.scores(theta), False
+            continue
         if size < _NEAR * tolerance.n * tolerance.gradient_bound:
             stride = 1
         if stride > 1 or not full_steps or size > previous / 4:
@@ -216,32 +227,29 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
         target = vectors @ (values * (vectors.T @ theta)) - gradient
         move = quadratic_in_ball(values, vectors, target, radius) - theta
         shift = rows.scores(move)
-        fraction = _descent(signs, scores, shift, theta, move, noise, kappa, gradient)
+        shift *= signs
+        fraction = _descent(margins, shift, noise + kappa * theta, kappa, move, gradient)
         if fraction < 0.05:
             stride = 1
         theta = into_ball(theta + fraction * move, radius)
-        scores = scores + fraction * shift if fraction < 1 else rows.scores(theta)
+        margins += fraction * shift
+        updated = True
 
 
 def _descent(
-    signs: Array,
-    scores: Array,
-    shift: Array,
-    theta: Array,
-    move: Array,
-    noise: Array,
-    kappa: float,
-    gradient: Array,
+    margins: Array, shift: Array, pull: Array, kappa: float, move: Array, gradient: Array
 ) -> float:
-    """The largest of 1, ½, ¼, … that lowers the objective enough."""
+    """The largest of 1, ½, ¼, … that lowers the objective enough; margins move by `shift`."""
     largest = float(np.abs(shift).max())
+    if largest <= 0.5:
+        return 1.0
     promised = float(gradient @ move)
-    start = float(np.logaddexp(0, -signs * scores).sum()) if largest > 0.5 else 0.0
+    start = float(np.logaddexp(0, -margins).sum())
     fraction = 1.0
     while fraction * largest > 0.5:
-        loss = float(np.logaddexp(0, -signs * (scores + fraction * shift)).sum())
-        ridge = fraction * float(move @ (noise + kappa * (theta + fraction / 2 * move)))
-        if loss - start + ridge <= 1e-3 * fraction * promised:
+        loss = float(np.logaddexp(0, -margins - fraction * shift).sum())
+        rest = fraction * float(move @ (pull + fraction / 2 * kappa * move))
+        if loss - start + rest <= 1e-3 * fraction * promised:
             break
         fraction /= 2
     return fraction
@@ -250,7 +258,8 @@ def _descent(
 def _residual(gradient: Array, theta: Array, radius: float) -> tuple[Array, float]:
     """‖G + μθ‖ at its least over the μ allowed at θ, as a vector, and that μ."""
     squared = float(theta @ theta)
-    if squared < (radius * (1 - 1e-12)) ** 2:
+    # No wider than rounding: μθ is allowed on the sphere only, and counts as if θ were on it.
+    if squared < (radius * (1 - (len(theta) + 4) * 2 * _UNIT)) ** 2:
         return gradient, 0.0
     pull = max(0.0, -float(gradient @ theta) / squared)
     return gradient + pull * theta, pull
@@ -261,6 +270,10 @@ def into_ball(theta: Array, radius: float) -> Array:
     return theta * (radius / norm) if norm > radius else theta
 
 
+def _onto_sphere(theta: Array, radius: float) -> Array:
+    return theta * (radius / float(np.linalg.norm(theta)))
+
+
 def _exact_moments(rows: Rows, signs: Array, theta: Array) -> Array:
     """Σ sign·σ(−sign·θ·x)·x in extended precision: slow, and hardly ever needed."""
     d = rows.features.shape[1]
@@ -269,7 +282,8 @@ def _exact_moments(rows: Rows, signs: Array, theta: Array) -> Array:
     for part, features, factors in rows.blocks(BLOCK):
         x = features.astype(np.longdouble) * factors[:, None]
         margins = signs[part] * (x @ wide[:d] + (rows.constant * wide[d] if rows.constant else 0))
-        pulls = signs[part] / (1 + np.exp(margins))
+        with np.errstate(over="ignore"):  # a warning would be an output too
+            pulls = signs[part] / (1 + np.exp(margins))
         total[:d] += pulls @ x
         total[d:] += pulls.sum() * rows.constant
     return total.astype(np.float64)
