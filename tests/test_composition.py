@@ -143,7 +143,6 @@ def test_at_delta_zero_pure_and_plain_releases_add_up(
     exact = sum(map(Fraction, epsilons + plain), Fraction(0))
     answer = epsilon(parts(epsilons, (), (), [(eps, 0.0) for eps in plain]), 0.0)
     assert exact <= answer <= exact * (1 + Fraction(1, 2**51))
-    assert math.fsum(epsilons + plain) in (answer, math.nextafter(answer, 0))
 
 
 def test_sums_that_doubles_hold_exactly_stay_as_they_are() -> None:
@@ -177,7 +176,7 @@ def test_plain_releases_add_up_in_both_numbers(plain: list[tuple[float, float]])
 
 
 @given(spread(1e-12, 1e-3), spread(1e-9, 1e3))
-@example(1e-5, 1e20)
+@example(1e-25, 1e20)
 def test_what_plain_releases_leave_of_delta_goes_to_the_others(used: float, ratio: float) -> None:
     whole = used * (1 + ratio)
     released = parts((), [0.5], (), [(0.25, used)])
@@ -213,7 +212,7 @@ def test_equal_pure_releases_against_the_published_theorem(one: float, times: in
             tried += 1
             answer = epsilon(pure(*[one] * times), at_delta)
             assert answer >= exact * (1 - Fraction(1, 10**12))  # δ was rounded to a double
-            assert answer <= exact * Fraction(101, 100) + Fraction(one, 100)
+            assert answer <= exact * Fraction(101, 100) + Fraction(one) / 100
     assert tried > 0
 
 
@@ -280,7 +279,9 @@ def test_a_tiny_release_among_large_ones_needs_no_vast_grid(small: float) -> Non
 
 def test_pure_releases_too_large_for_loss_distributions() -> None:
     assert epsilon(pure(800.0, 1.0), 1e-6) == 801.0
-    assert epsilon(pure(1e300, 1e300), 1e-6) == 2e300
+    assert epsilon(pure(1e300, 1e300), 1e-6) == 2 * 1e300
+    assert epsilon(pure(1e200, 1e300), 1e-6) == pytest.approx(1e300)
+    assert epsilon(parts([1.0], [1e200], (), ()), 1e-6) == math.inf
 
 
 def test_more_different_releases_than_are_composed_tightly() -> None:
@@ -401,7 +402,7 @@ def test_mixtures_with_concentrated_releases(
 def test_a_delta_too_small_for_fourier_transforms(at_delta: float) -> None:
     for one, times in ((0.1, 100), (1.0, 20)):
         answer = assert_safe(pure(*[one] * times), at_delta, exact_equal(one, times))
-        assert answer <= one * times
+        assert answer <= one * times * (1 + 1e-15)
         assert answer <= concentrated_epsilon(times * one * one / 2, at_delta) * (1 + 1e-9)
     blend = exact_with_gaussian((0.5, 0.3), 0.2)
     answer = assert_safe(parts((0.5, 0.3), [0.2], (), ()), at_delta, blend)

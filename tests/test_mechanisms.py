@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sudare import mechanisms
+from sudare.calibration.gaussian import gaussian_mu
 from sudare.calibration.masks import MaskLaw, flip_threshold, mask_law
 from sudare.checks import InvalidInput
 from sudare.mechanisms import (
@@ -65,6 +66,8 @@ class Ideal:
 
     def __init__(self, words: list[int], rest: float) -> None:
         self.words, self.rest = iter(words), mpf(rest)
+        self.out_of_coins = False
+        """64 tails (53 for a lone angle) and 18 more: the exception that the promise names."""
 
     def take(self, size: int) -> list[int]:
         return list(itertools.islice(self.words, size))
@@ -85,6 +88,7 @@ class Ideal:
         small = [k for k, word in enumerate(v) if word < 2**58]
         for k, word in zip(small, self.take(len(small)), strict=True):
             parts[k] = (mpf(v[k] * WORD + word), WORD**2)
+            self.out_of_coins |= v[k] == 0 and word < 2**46
         uniforms = [(value + self.rest) / whole for value, whole in parts]
         return [
             tail * mp.log(2) - mp.log1p(-uniform / 2)
@@ -106,7 +110,9 @@ class Ideal:
             (exponential,) = self._exponentials([word >> 54])
             angle, whole = mpf(word % 2**53), mpf(2) ** 53
             if angle < 2**48:
-                angle, whole = angle * WORD + self.take(1)[0], whole * WORD
+                (more,) = self.take(1)
+                self.out_of_coins |= angle == 0 and more < 2**46
+                angle, whole = angle * WORD + more, whole * WORD
             sine = mp.sin((angle + self.rest) / whole * mp.pi / 2)
             sign = -1 if word & 2**53 else 1
             vector.append(sign * mp.sqrt(2 * exponential) * sine)
@@ -170,10 +176,12 @@ def worst_distance(
             tape = Tape(words(rng, 12), seed)
             drawn = draw(tape)
             played = tape.words[: tape.used]
-            for rest in (0, 0.5, 1):
+            for rest in (1e-9, 0.5, 1):
                 reader = Ideal(played, rest)
-                worst = max(worst, float(distance(drawn, ideal(reader))))
+                meant = ideal(reader)
                 assert next(reader.words, None) is None, "some coins were drawn and not used"
+                if not reader.out_of_coins:
+                    worst = max(worst, float(distance(drawn, meant)))
     return worst
 
 
@@ -187,14 +195,14 @@ class TestCloseDraws:
     @pytest.mark.parametrize("columns", [1, 2, 3, 4, 7])
     def test_normals(self, columns: int) -> None:
         worst = worst_distance(
-            lambda tape: gaussian_noise(1.0, columns, tape), lambda i: i.normals(columns), 500
+            lambda tape: gaussian_noise(1.0, columns, tape), lambda i: i.normals(columns), 400
         )
         assert draw_error(columns) / 100 < worst <= draw_error(columns)
 
     @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 7])
     def test_gamma_vectors(self, dimension: int) -> None:
         worst = worst_distance(
-            lambda tape: gamma_noise(1.0, dimension, tape), lambda i: i.gamma(dimension), 500
+            lambda tape: gamma_noise(1.0, dimension, tape), lambda i: i.gamma(dimension), 300
         )
         assert draw_error(dimension) / 100 < worst <= draw_error(dimension)
 
@@ -282,8 +290,8 @@ class TestGaussianNoise:
         """Pairs, lone ones and both together."""
         noise = mechanisms._normals(600_000 // columns, columns, source())
         for column in noise.T:
-            tested = 1.0 if columns == 1 else 1.5  # fewer rows: a larger step off
-            assert only_fits(column, stats.norm.cdf, off=0.03 * tested)
+            # Fewer rows: a larger step off.
+            assert only_fits(column, stats.norm.cdf, off=0.04 if columns == 1 else 0.07)
 
     def test_scale(self) -> None:
         noise = gaussian_noise(2.5, 600_000, seeded(2))
@@ -297,7 +305,7 @@ class TestGaussianNoise:
         assert counts_fit(tally(cells[0] * 8 + cells[1], 64), even)
         # A pair that leaned on one another a little would be seen.
         mixed = noise.reshape(2, -1)
-        mixed = np.array([mixed[0], 0.03 * mixed[0] + math.sqrt(1 - 0.03**2) * mixed[1]])
+        mixed = np.array([mixed[0], 0.06 * mixed[0] + math.sqrt(1 - 0.06**2) * mixed[1]])
         cells = (stats.norm.cdf(mixed) * 8).astype(int)
         assert not counts_fit(tally(cells[0] * 8 + cells[1], 64), even)
 
@@ -349,7 +357,7 @@ class TestGammaNoise:
         noise = gamma_noise(1.0, 2, source(), runs=300_000)
         turn = (np.arctan2(noise[:, 1], noise[:, 0]) / (2 * np.pi)) % 1
         assert fits(turn, lambda x: x)
-        stretched = (np.arctan2(1.05 * noise[:, 1], noise[:, 0]) / (2 * np.pi)) % 1
+        stretched = (np.arctan2(1.25 * noise[:, 1], noise[:, 0]) / (2 * np.pi)) % 1
         assert not fits(stretched, lambda x: x)
 
     @pytest.mark.parametrize("dimension", [3, 6])
@@ -403,7 +411,7 @@ class TestChoose:
 
     @pytest.mark.parametrize(
         ("source", "runs", "off"),
-        [(lambda: seeded(1), 40_000, 1.1), (secure, 8_000, 1.3)],
+        [(lambda: seeded(1), 20_000, 1.15), (secure, 5_000, 1.35)],
         ids=["seeded", "secure"],
     )
     @pytest.mark.parametrize("shift", [0.0, 1e6])
@@ -538,16 +546,16 @@ class TestBernoulli:
 
 class TestFlipBits:
     @SOURCES
-    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-    def test_law(self, epsilon: float, source: Callable[[], Generator]) -> None:
+    @pytest.mark.parametrize(("epsilon", "off"), [(0.1, 0.4), (1.0, 0.1), (4.0, 0.1)])
+    def test_law(self, epsilon: float, off: float, source: Callable[[], Generator]) -> None:
         runs = 1_000_000
         rng = source()
         for bit in (0, 1):
             flipped = flip_bits(np.full(runs, bit), epsilon, rng) != bit
             hits = int(flipped.sum())
             assert rate_is(hits, runs, 1 / (1 + math.exp(epsilon)))
-            assert not rate_is(hits, runs, 1 / (1 + math.exp(epsilon * 0.85)))
-            assert not rate_is(hits, runs, 1 / (1 + math.exp(epsilon * 1.15)))
+            assert not rate_is(hits, runs, 1 / (1 + math.exp(epsilon * (1 - off))))
+            assert not rate_is(hits, runs, 1 / (1 + math.exp(epsilon * (1 + off))))
 
     def test_flips_where_the_word_is_below_the_threshold(self) -> None:
         threshold = flip_threshold(1.0)
@@ -620,7 +628,7 @@ class TestMasks:
         masks = draw_masks(law, 100_000, seeded(slots))
         seen = tally(masks @ (1 << np.arange(slots)), 2**slots)
         wrong = [mask_law(1.0, slots, other) for other in range(slots) if other != threshold]
-        wrong += [mask_law(epsilon, slots, threshold) for epsilon in (0.8, 1.2)]
+        wrong += [mask_law(epsilon, slots, threshold) for epsilon in (0.7, 1.4)]
         assert only_counts_fit(seen, mask_probabilities(law), list(map(mask_probabilities, wrong)))
 
     def test_law_of_the_secure_generator(self) -> None:
@@ -688,8 +696,6 @@ class TestBlackBox:
 
     @pytest.mark.parametrize(("share", "falls"), [(1.0, False), (0.9, True)])
     def test_gaussian_noise(self, share: float, falls: bool) -> None:
-        from sudare.calibration.gaussian import gaussian_mu
-
         runs, epsilon, delta = 2_000_000, 0.5, 0.05
         mu = gaussian_mu(epsilon, delta)
         rng = seeded(2)

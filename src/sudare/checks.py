@@ -58,6 +58,11 @@ def share(**named: object) -> None:
     _each(named, lambda x: 0 <= x <= 1, "in [0, 1]")
 
 
+def between(low: float, high: float, **named: object) -> None:
+    """Finite real numbers in [low, high]."""
+    _each(named, lambda x: low <= x <= high, f"in [{low:g}, {high:g}]")
+
+
 def count(minimum: int = 1, **named: object) -> None:
     """Whole numbers of at least `minimum` (numpy integers too; not booleans, not 3.0)."""
     for name, value in named.items():

@@ -14,8 +14,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from sudare import __version__, checks
 
@@ -157,8 +159,8 @@ def audit(
         for case, finding in found:
             style, word = ("red", "refuted") if finding.violated else ("green", "not refuted")
             out.print(f"[bold]{case.title}[/bold] ({case.name}): [{style}]{word}[/{style}]")
-            out.print(f"  {case.what}", style="dim")
-            out.print(f"  {finding.verdict}\n", highlight=False)
+            out.print(Padding(Text(case.what, style="dim"), (0, 0, 0, 2)))
+            out.print(Padding(Text(finding.verdict), (0, 0, 1, 2)))
     # A published mistake that is caught is good news; anything else refuted is not.
     if any(finding.violated and case.expected != "caught" for case, finding in found):
         raise typer.Exit(REFUTED)

@@ -127,7 +127,8 @@ def _bounds(released: Parts, delta: float) -> Iterator[float]:
         return
     if pure or rho > 0:
         squares = (Fraction(eps) ** 2 * times / 2 for eps, times in pure)
-        yield concentrated_epsilon(_total([rho, Fraction(mu) ** 2 / 2, *squares]), delta)
+        whole = _total([rho, Fraction(mu) ** 2 / 2, *squares])
+        yield concentrated_epsilon(whole, delta) if whole < math.inf else math.inf
     if pure:
         for share in (0.1, 0.5, 0.9) if rho > 0 else (1.0,):
             tight = _loss_epsilon(pure, mu, delta * share)
@@ -137,25 +138,28 @@ def _bounds(released: Parts, delta: float) -> Iterator[float]:
 
 def _one_pure(epsilon: float, delta: float) -> float:
     """What one ε-DP release gives at a δ > 0: log(e^ε(1−δ) − δ), and never below zero."""
-    less = math.exp(-epsilon)
-    if 1 - delta - delta * less <= less:
-        return 0.0
+    odds = math.exp(-epsilon)
     # Each form is exact to a few roundings on its side of ½.
-    gain = math.log1p(-delta * (1 + less)) if delta < 0.5 else math.log(1 - delta - delta * less)
+    if delta < 0.5:
+        gain = math.log1p(-delta * (1 + odds))
+    elif (left := 1 - delta - delta * odds) > 0:
+        gain = math.log(left)
+    else:
+        return 0.0
     return max(0.0, _total([epsilon, up(gain)]))
 
 
 def _loss_epsilon(pure: tuple[tuple[float, int], ...], mu: float, delta: float) -> float:
     lost = _FOURIER_ERROR + _POWER_ERROR * sum(times for _, times in pure)
-    if delta < 100 * lost or len(pure) > 200 or pure[-1][0] > _LARGEST:
+    if delta < 50 * lost or len(pure) > 200 or pure[-1][0] > _LARGEST:
         return math.inf
     losses, usable = _loss_distribution(pure, mu), delta - lost
-    if losses.get_delta_for_epsilon(0.0) <= usable:
-        return 0.0
     with np.errstate(over="ignore"):
         found = float(losses.get_epsilon_for_delta(usable))
-    # It walks down the grid by repeated subtraction, which drifts; the curve itself does not.
-    epsilon, step = max(up(found), 1e-12), 2.0**-44
+    if found == 0 and losses.get_delta_for_epsilon(0.0) <= usable:
+        return 0.0
+    # It walked down the grid by repeated subtraction, which drifts; the curve itself does not.
+    epsilon, step = max(up(found, 2.0**-36), 1e-12), 2.0**-36
     while losses.get_delta_for_epsilon(epsilon) > usable:
         epsilon, step = up(epsilon, step), step * 2
     return epsilon
@@ -193,5 +197,8 @@ def _total(terms: Iterable[float | Fraction]) -> float:
     if math.inf in terms:
         return math.inf
     exact = sum((Fraction(term) for term in terms), Fraction(0))
-    total = float(exact)
+    try:
+        total = float(exact)
+    except OverflowError:
+        return math.inf
     return total if total >= exact else math.nextafter(total, math.inf)

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from sudare.audit import catalogue
 from sudare.calibration.masks import mask_law
@@ -65,7 +67,7 @@ def _count(out: Console, rng: Generator) -> None:
         "[bold cyan]1 Count[/bold cyan]  Who is at home? Everyone answers with a biased coin."
     )
     out.print(f"  true share {at_home.mean():.3f}   estimate {estimate:.3f} ± {margin:.3f}")
-    out.print(f"  {account([LocalEvent(epsilon)])}\n", style="dim", highlight=False)
+    _aside(out, str(account([LocalEvent(epsilon)])))
 
 
 def _learn(out: Console, rng: Generator, seed: int | None, progress: Progress) -> list[Event]:
@@ -75,9 +77,7 @@ def _learn(out: Console, rng: Generator, seed: int | None, progress: Progress) -
     new_rows, new_ill = patients(20_000, rng)
     scaled, new_scaled = scaler.fit_transform(rows), scaler.transform(new_rows)
     table = Table("model", "ε", "correct on new patients")
-    table.add_row(
-        "always the likelier answer", "0", f"{max(new_ill.mean(), 1 - new_ill.mean()):.1%}"
-    )
+    table.add_row("guessing", "0", f"{max(new_ill.mean(), 1 - new_ill.mean()):.1%}")
     models = [PrivateLogisticRegression(e, row_norm=1.0, rng=seed) for e in (0.2, 1.0, 5.0, 1e6)]
     for done, model in enumerate(models):
         correct = model.fit(scaled, ill).score(new_scaled, new_ill)
@@ -86,7 +86,7 @@ def _learn(out: Console, rng: Generator, seed: int | None, progress: Progress) -
         progress("training", done + 1, len(models))
     out.print("[bold cyan]2 Learn[/bold cyan]  3,000 patients, four columns, public bounds.")
     out.print(table)
-    out.print(f"  {models[1].guarantee_}\n", style="dim", highlight=False)
+    _aside(out, str(models[1].guarantee_))
     return [model.event_ for model in models[:3]]
 
 
@@ -108,5 +108,9 @@ def _audit(out: Console, rng: Generator, progress: Progress) -> None:
         )
         word = "[red]refuted[/red]" if finding.violated else "[green]not refuted[/green]"
         out.print(f"  {case.title}: {word}")
-        out.print(f"  {finding.verdict}", style="dim", highlight=False)
-    out.print()
+        _aside(out, finding.verdict)
+
+
+def _aside(out: Console, text: str) -> None:
+    """The fine print, indented."""
+    out.print(Padding(Text(text, style="dim"), (0, 0, 1, 2)))

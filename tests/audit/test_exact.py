@@ -133,11 +133,12 @@ def test_density_and_atoms_together():
 
 
 @pytest.mark.parametrize("domain", [PLANE, ((-9.0, 10.0), (-9.0, 10.0))])
-def test_gaussian_in_the_plane(domain):
+@pytest.mark.parametrize(("epsilon", "shift"), [(1.0, [0.6, 0.8]), (0.3, [1.0, 0.0])])
+def test_gaussian_in_the_plane(domain, epsilon, shift):
     finding = audit_exact(
-        gaussian_plane([0, 0]), gaussian_plane([0.6, 0.8]), epsilon=1.0, domain=domain
+        gaussian_plane([0, 0]), gaussian_plane(shift), epsilon=epsilon, domain=domain
     )
-    mistake = abs(finding.delta_at_epsilon - gaussian_delta(1.0, 1.0))
+    mistake = abs(finding.delta_at_epsilon - gaussian_delta(epsilon, 1.0))
     assert mistake <= finding.integration_error < 1e-6
     assert mistake < 1e-8
 

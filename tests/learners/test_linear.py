@@ -62,3 +62,26 @@ def test_labels_must_be_two_values(labels: list[float], message: str) -> None:
 def test_a_users_mistake_is_an_input_error() -> None:
     with pytest.raises(InvalidInput):
         PrivateLogisticRegression(row_norm=1.0).fit(np.eye(3), [0, 1, 2])
+
+
+def test_labels_agreed_on_beforehand_may_all_be_the_same() -> None:
+    table = seeded(2).normal(size=(40, 2))
+    model = PrivateLogisticRegression(5.0, row_norm=1.0, classes=["well", "ill"], rng=0)
+    model.fit(table, ["well"] * 40)
+    assert list(model.classes_) == ["ill", "well"]
+    assert (model.predict(np.zeros((1, 2))) == "well").all()
+    with pytest.raises(InvalidInput, match="only the two labels"):
+        model.fit(table, ["well"] * 39 + ["unknown"])
+    with pytest.raises(InvalidInput, match="two different labels"):
+        model.set_params(classes=["well"]).fit(table, ["well"] * 40)
+
+
+def test_a_huge_row_counts_by_its_direction_alone() -> None:
+    table = seeded(3).normal(size=(20, 2))
+    labels = [0, 1] * 10
+    fits = []
+    for size in (1e5, 1e119, 1e308):
+        table[0] = [size, -size / 2]
+        fits.append(PrivateLogisticRegression(1.0, row_norm=1.0, rng=0).fit(table, labels).coef_)
+    assert fits[0] == pytest.approx(fits[1], abs=1e-6)
+    assert fits[0] == pytest.approx(fits[2], abs=1e-6)

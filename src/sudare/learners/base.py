@@ -24,6 +24,7 @@ from sudare.randomness import Generator, as_generator
 from sudare.rounding import up
 from sudare.seal import Sealed
 
+_HUGE = 1e120
 INTERCEPT_SHARE = 0.25
 """Size of the constant feature against the row norm: the intercept costs 3 % more noise."""
 
@@ -60,7 +61,7 @@ class PrivateLearner(BaseEstimator):
                 raise checks.InvalidInput(
                     f"Expected {name}: {reason}. Choose it without looking at the data"
                 )
-            checks.positive(**{name: getattr(self, name)})
+            check_bound(**{name: getattr(self, name)})
         checks.one_of((True, False), fit_intercept=self.fit_intercept)
 
     def _chosen_regularization(self) -> float | None:
@@ -74,16 +75,8 @@ class PrivateLearner(BaseEstimator):
         return float(self.regularization)
 
     def _table(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
-        """The data as arrays; what scikit-learn says of bad data, without its values."""
-        try:
-            table, target = validate_data(self, X, y, dtype=np.float64, order="C")
-        except ValueError as problem:
-            if "could not convert" in str(problem):
-                raise checks.InvalidInput(
-                    "Expected only numbers, but a column holds text: encode it with public "
-                    "categories first"
-                ) from None
-            raise
+        """The data as arrays."""
+        table, target = read(self, X, y, order="C")
         return table, target
 
     def _target(self, table: Array) -> Target:
@@ -111,13 +104,14 @@ class PrivateLearner(BaseEstimator):
         assert self.row_norm is not None
         # A little inside, so that no rounding lets a row out.
         limit = self.row_norm * (1 - (table.shape[1] + 8) * 2.0**-52)
-        largest = np.maximum(np.abs(table).max(axis=1, initial=0.0), np.finfo(float).tiny)
-        if largest.max() > 1e150:  # squares would leave the floats
-            norms = largest * np.linalg.norm(table / largest[:, None], axis=1)
-        else:
-            norms = np.sqrt(np.einsum("ij,ij->i", table, table))
-        factors = np.minimum(1.0, limit / np.maximum(norms, limit))
-        return Rows(table, factors, self._constant())
+        largest = np.abs(table).max(axis=1, initial=0.0)
+        huge = largest > _HUGE
+        if huge.any():
+            # Far beyond any bound only the direction counts, and squares would leave the floats.
+            table = table.copy()
+            table[huge] *= _HUGE / largest[huge, None]
+        norms = np.sqrt(np.einsum("ij,ij->i", table, table))
+        return Rows(table, limit / np.maximum(norms, limit), self._constant())
 
     def _learn(self, solve: Callable[[Array], Array], recipe: Recipe) -> Array:
         """Noise, minimise, seal: the only way from rows to coefficients."""
@@ -158,11 +152,52 @@ class PrivateLearner(BaseEstimator):
         note = " <b>Simulated noise: not a release.</b>" if self.sealed_.simulated else ""
         return lambda: f"{picture()}<p><b>Privacy.</b> {told}{note}</p>"
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """What notebooks ask for first."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_()
+        return bundle
+
 
 _NOISE: dict[str, Callable[[float, int, Generator], Array]] = {
     "gamma": gamma_noise,
     "gaussian": gaussian_noise,
 }
+
+
+def check_bound(**named: object) -> None:
+    """Public bounds; far beyond these, squares and products of them leave the floats."""
+    checks.positive(**named)
+    for name, value in named.items():
+        if not 1e-30 <= float(value) <= 1e30:  # type: ignore[arg-type]
+            raise checks.InvalidInput(
+                f"Expected {name}={value} between 1e-30 and 1e30: choose other units"
+            )
+
+
+def read(estimator: BaseEstimator, *data: Any, **how: Any) -> Any:
+    """scikit-learn's validation and its words for bad data, without the data's values."""
+    try:
+        with np.errstate(over="ignore"):  # too large for a float: infinite, and refused as such
+            return validate_data(estimator, *data, dtype=np.float64, **how)
+    except OverflowError:
+        raise checks.InvalidInput("Expected numbers that fit a float; one is too large") from None
+    except ValueError as problem:
+        said = str(problem)
+        if "could not convert" in said:
+            raise checks.InvalidInput(
+                "Expected only numbers, but a column holds text: encode it with public "
+                "categories first"
+            ) from None
+        if "Complex data" in said:
+            raise checks.InvalidInput("Complex data not supported: expected real numbers") from None
+        if "Reshape your data" in said:
+            raise checks.InvalidInput(
+                "Expected a table with a row for each record. Reshape your data: "
+                ".reshape(-1, 1) for a single column, .reshape(1, -1) for a single record"
+            ) from None
+        raise
 
 
 def refuse_weights(unsupported: dict[str, Any]) -> None:

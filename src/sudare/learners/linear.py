@@ -1,5 +1,6 @@
 """How linear models predict: shared by every learner that ends in coefficients."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sudare import checks
+from sudare.learners.base import read
 from sudare.learners.solvers import Array
 
 
@@ -25,7 +27,7 @@ class Straight(RegressorMixin):
     def predict(self, X: Any) -> Array:
         """Predicted targets; rows are taken as they are, not shortened."""
         check_is_fitted(self)
-        table = validate_data(self, X, dtype=np.float64, reset=False)
+        table = read(self, X, reset=False)
         prediction: Array = table @ self.coef_ + self.intercept_
         return prediction
 
@@ -35,20 +37,38 @@ class TwoClasses(ClassifierMixin):
 
     coef_: Array
     intercept_: Array
+    classes: Sequence[Any] | None
     classes_: NDArray[Any]
 
     def _signs(self, labels: NDArray[Any]) -> Array:
-        check_classification_targets(labels)
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        """−1 for the first label, +1 for the second."""
+        if self.classes is not None:
+            return self._public_signs(labels)
+        try:
+            check_classification_targets(labels)
+            kind = type_of_target(labels, input_name="y")
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+        except TypeError:
+            raise checks.InvalidInput("Expected labels of one type, not of several") from None
         if kind != "binary":
             # The wording is scikit-learn's contract for classifiers of two classes.
             raise checks.InvalidInput(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
         if len(self.classes_) < 2:
-            raise checks.InvalidInput("Expected two classes in y, found one class")
+            raise checks.InvalidInput(
+                "Expected two classes in y, found one class; name both in `classes` if that can be"
+            )
         return np.where(codes == 1, 1.0, -1.0)
+
+    def _public_signs(self, labels: NDArray[Any]) -> Array:
+        self.classes_ = np.unique(np.asarray(self.classes))
+        if len(self.classes_) != 2:
+            raise checks.InvalidInput("Expected classes to be two different labels")
+        second = labels == self.classes_[1]
+        if not (second | (labels == self.classes_[0])).all():
+            raise checks.InvalidInput("Expected y to hold only the two labels in `classes`")
+        return np.where(second, 1.0, -1.0)
 
     def _keep(self, coefficients: Array, intercept: float) -> None:
         self.coef_, self.intercept_ = coefficients[None, :], np.array([intercept])
@@ -56,7 +76,7 @@ class TwoClasses(ClassifierMixin):
     def decision_function(self, X: Any) -> Array:
         """Log-odds of the second class; rows are taken as they are, not shortened."""
         check_is_fitted(self)
-        table = validate_data(self, X, dtype=np.float64, reset=False)
+        table = read(self, X, reset=False)
         scores: Array = table @ self.coef_[0] + self.intercept_[0]
         return scores
 

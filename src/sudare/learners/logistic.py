@@ -14,10 +14,11 @@ class counts: `sudare audit logistic-free-intercept`. The two labels are part of
 contract: which values they take is not protected.
 """
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from sudare import checks
-from sudare.learners.base import PrivateLearner, refuse_weights
+from sudare.learners.base import PrivateLearner, check_bound, refuse_weights
 from sudare.learners.linear import TwoClasses
 from sudare.learners.recipe import logistic_recipe
 from sudare.learners.solvers import logistic_in_ball
@@ -39,6 +40,8 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
             noise.
         regularization: λ, or "auto" for as much as the noise calls for.
         fit_intercept: Add a constant feature (0.25·row_norm), regularised like the others.
+        classes: The two labels, if they are agreed on beforehand; then data that happens to hold
+            only one of them is no error. By default the labels found in the data.
         count_clipped: Also learn `n_clipped_`, how many rows met their bound. That count is not
             private: for the owner's eyes only.
         rng: None for secure randomness; a number or a generator simulates, and the result is
@@ -55,6 +58,7 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
         radius: float | str | None = "auto",
         regularization: float | str = "auto",
         fit_intercept: bool = True,
+        classes: Sequence[Any] | None = None,
         count_clipped: bool = False,
         rng: Generator | int | None = None,
     ) -> None:
@@ -65,6 +69,7 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
         self.radius = radius
         self.regularization = regularization
         self.fit_intercept = fit_intercept
+        self.classes = classes
         self.count_clipped = count_clipped
         self.rng = rng
 
@@ -78,7 +83,7 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
         if isinstance(self.radius, str):
             checks.one_of(("auto",), radius=self.radius)
         elif self.radius is not None:
-            checks.positive(radius=self.radius)
+            check_bound(radius=self.radius)
         table, labels = self._table(X, y)
         signs = self._signs(labels)
         rows = self._rows(table)

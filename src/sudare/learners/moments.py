@@ -12,6 +12,7 @@ ridge fit to the noisy moments; for classification the θ whose expected Σyx, u
 distributed rows, matches the released one as far as its noise allows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -134,7 +135,7 @@ class MomentsRegressor(Straight, MomentsRelease):
         )
         table, target = self._table(X, y)
         bound = float(self.target_bound or 0.0)
-        targets = np.clip(np.asarray(target, dtype=np.float64), -bound, bound) / bound
+        targets = np.clip(checks.finite_array(y=target), -bound, bound) / bound
         norm = self._full_norm()
         self._release(self._rows(table), targets, norm)
         theta = ridge_from_moments(self.cross_, self.gram_, self.noise_)
@@ -150,6 +151,8 @@ class MomentsClassifier(TwoClasses, MomentsRelease):
         delta: Probability with which ε may fail; must be above zero.
         row_norm: Public bound on a row's Euclidean norm; longer rows are shortened to it.
         fit_intercept: Add a constant feature.
+        classes: The two labels, if they are agreed on beforehand; then data that happens to hold
+            only one of them is no error. By default the labels found in the data.
         rng: None for secure randomness; a number or a generator simulates.
     """
 
@@ -160,12 +163,14 @@ class MomentsClassifier(TwoClasses, MomentsRelease):
         delta: float = 1e-6,
         row_norm: float | None = None,
         fit_intercept: bool = True,
+        classes: Sequence[Any] | None = None,
         rng: Generator | int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.row_norm = row_norm
         self.fit_intercept = fit_intercept
+        self.classes = classes
         self.rng = rng
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:

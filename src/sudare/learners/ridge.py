@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sudare import checks
 from sudare.learners.base import PrivateLearner, refuse_weights
 from sudare.learners.linear import Straight
 from sudare.learners.recipe import ridge_recipe
@@ -82,7 +83,7 @@ class PrivateRidge(Straight, PrivateLearner):
         table, target = self._table(X, y)
         rows = self._rows(table)
         bound = float(self.target_bound or 0.0)
-        target = np.asarray(target, dtype=np.float64)
+        target = checks.finite_array(y=target)
         clipped = np.clip(target, -bound, bound)
         recipe = ridge_recipe(
             self._target(table),

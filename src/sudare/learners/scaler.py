@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sudare import checks
+from sudare.learners.base import read
 from sudare.learners.solvers import Array
 
 
@@ -37,35 +38,42 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the number of columns; no value is looked at."""
-        table = validate_data(self, X, dtype=np.float64)
+        table = read(self, X)
         columns = table.shape[1]
         low = _per_column("low", self.low, columns)
         high = _per_column("high", self.high, columns)
         if not (low < high).all():
             raise checks.InvalidInput("Expected low < high in every column")
-        centre = (low + high) / 2
+        centre = low / 2 + high / 2
         if self.centre is not None:
             centre = _per_column("centre", self.centre, columns)
             if not ((low <= centre) & (centre <= high)).all():
                 raise checks.InvalidInput("Expected centre between low and high in every column")
-        self.centre_ = centre
-        self.reach_ = np.maximum(high - centre, centre - low)
+        with np.errstate(over="ignore"):
+            reach = np.maximum(high - centre, centre - low)
+        if not np.isfinite(reach).all():
+            raise checks.InvalidInput("Expected low and high less than 1e308 apart")
+        self.centre_, self.reach_ = centre, reach
         self.low_, self.high_ = low, high
         return self
 
     def transform(self, X: Any) -> Array:
         """Clipped, centred and scaled columns."""
         check_is_fitted(self)
-        table = validate_data(self, X, dtype=np.float64, reset=False)
+        table = read(self, X, reset=False)
         clipped = np.clip(table, self.low_, self.high_)
-        scaled: Array = (clipped - self.centre_) / (self.reach_ * np.sqrt(self.n_features_in_))
+        scaled: Array = (clipped - self.centre_) / self.reach_ / np.sqrt(self.n_features_in_)
         return scaled
 
     def inverse_transform(self, X: Any) -> Array:
         """Back to the columns' own units (what was clipped stays at its bound)."""
         check_is_fitted(self)
         table = checks.finite_array(dimensions=2, X=X)
-        original: Array = table * (self.reach_ * np.sqrt(self.n_features_in_)) + self.centre_
+        if table.shape[1] != self.n_features_in_:
+            raise checks.InvalidInput(
+                f"Expected X to have {self.n_features_in_} columns, not {table.shape[1]}"
+            )
+        original: Array = table * np.sqrt(self.n_features_in_) * self.reach_ + self.centre_
         return original
 
 
