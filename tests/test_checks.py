@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -253,7 +253,8 @@ def test_array_errors_never_show_a_value(
 ) -> None:
     values = [*secrets, *texts, bad]
     shuffler.shuffle(values)
-    for container in (values, np.array([*values, None], dtype=object)[:-1]):
+    containers: list[Any] = [values, np.array([*values, None], dtype=object)[:-1]]
+    for container in containers:
         with pytest.raises(InvalidInput) as caught:
             checks.finite_array(dimensions=1, rows=container)
         shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value)

@@ -155,6 +155,7 @@ def test_gaussian_epsilon_is_the_least(mu: float, delta: float) -> None:
 @given(spread(1e-6, 30), spread(1e-15, 0.5))
 @example(6.42634596882727e-05, 1e-12)
 @example(13.0, 1e-15)
+@example(0.0005530843701478336, 1.039538011670222e-15)
 def test_gaussian_epsilon_where_the_curve_starts(mu: float, below: float) -> None:
     delta = gaussian_delta(0.0, mu) * (1 - below)
     assume(delta < 1)
@@ -166,7 +167,7 @@ def test_gaussian_epsilon_where_the_curve_starts(mu: float, below: float) -> Non
 def test_gaussian_round_trip(mu: float, delta: float) -> None:
     epsilon = gaussian_epsilon(mu, delta)
     assert gaussian_delta(epsilon, mu) <= delta
-    if 0 < epsilon:
+    if epsilon > 0:
         assert gaussian_epsilon(mu, gaussian_delta(epsilon, mu)) == pytest.approx(epsilon, rel=1e-9)
 
 

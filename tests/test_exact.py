@@ -132,7 +132,12 @@ def test_choice() -> None:
 
 def test_choice_keeps_to_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(exact, "_gumbel", lambda scale: asked.append(scale) or (lambda _: 0))
+
+    def gumbel(scale: float) -> Callable[[list[float]], int]:
+        asked.append(scale)
+        return lambda _: 0
+
+    monkeypatch.setattr(exact, "_gumbel", gumbel)
     exact.choice([0.0], np.float32(0.3), np.float32(0.7))  # type: ignore[arg-type]
     true = 2 * Fraction(float(np.float32(0.7))) / Fraction(float(np.float32(0.3)))
     assert true <= Fraction(asked[0]) <= true * (1 + Fraction(1, 10**12))

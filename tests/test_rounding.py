@@ -12,9 +12,7 @@ from sudare.rounding import SLACK, down, up
 
 LARGEST, SMALLEST_NORMAL, SMALLEST = sys.float_info.max, sys.float_info.min, 5e-324
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-SLACKS = st.one_of(
-    st.just(0.0), st.integers(-60, -3).map(lambda k: 2.0**k), st.floats(1e-17, 0.1)
-)
+SLACKS = st.one_of(st.just(0.0), st.integers(-60, -3).map(lambda k: 2.0**k), st.floats(1e-17, 0.1))
 
 
 @given(FINITE, SLACKS)

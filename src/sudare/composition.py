@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 _FOURIER_ERROR = 1e-11
 """Above what double-precision transforms of a million points can lose in a sum of probabilities."""
-_POWER_ERROR = 2.0**-53
+_POWER_ERROR = 2.0**-51
 """What raising a transform to the power k may lose besides, for each of the k."""
 _GRID_POINTS = 400_000
 _MOST_POINTS = 4_000_000
 _LARGEST = 700.0
-"""Beyond this ε dp-accounting's exponentials overflow; such releases are only added up."""
+"""Beyond such an ε or μ dp-accounting's exponentials overflow; it is not asked."""
 
 
 class Parts(NamedTuple):
@@ -151,7 +151,7 @@ def _one_pure(epsilon: float, delta: float) -> float:
 
 def _loss_epsilon(pure: tuple[tuple[float, int], ...], mu: float, delta: float) -> float:
     lost = _FOURIER_ERROR + _POWER_ERROR * sum(times for _, times in pure)
-    if delta < 50 * lost or len(pure) > 200 or pure[-1][0] > _LARGEST:
+    if delta < 50 * lost or len(pure) > 200 or max(pure[-1][0], mu) > _LARGEST:
         return math.inf
     losses, usable = _loss_distribution(pure, mu), delta - lost
     with np.errstate(over="ignore"):

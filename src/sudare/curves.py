@@ -126,7 +126,7 @@ def _least_epsilon(delta_at: Callable[[float], float], delta: float, high: float
     root = brentq(
         lambda epsilon: math.log(delta_at(epsilon)) - target, 0.0, high, xtol=1e-300, rtol=1e-14
     )
-    epsilon, step = up(root), 2.0**-44
+    epsilon, step = max(up(root), high * 2.0**-60), 2.0**-44
     while delta_at(epsilon) > delta:
-        epsilon, step = up(epsilon, step), step * 2
+        epsilon, step = up(epsilon, step), min(1.0, step * 2)
     return epsilon

@@ -1,7 +1,7 @@
 """Every case comes out as it should.
 
-Seeds are fixed. For fresh seeds, a case that should pass would fail with probability 0.001 at most;
-the cases that should be caught are, in practice, always caught at the runs suggested.
+Seeds are fixed. For fresh seeds, a case that should pass would fail with probability 0.001 at most.
+The two cases in ten dimensions are given fewer runs here than they suggest, to save time.
 """
 
 import json
@@ -52,7 +52,8 @@ def test_texts_can_be_printed(case):
 @pytest.mark.parametrize("name", CASES)
 def test_every_case_comes_out_as_expected(name):
     case = CASES[name]
-    finding = case.run(rng=seeded(11))
+    runs = min(case.suggested_runs, 200_000) or None
+    finding = case.run(runs, seeded(11))
     assert finding.violated is (case.expected == "caught")
     assert case.as_expected(finding)
     assert isinstance(finding, ExactFinding if case.method == "exact" else Finding)
@@ -63,7 +64,7 @@ def test_every_case_comes_out_as_expected(name):
 
 @pytest.mark.parametrize(
     ("name", "runs"),
-    [("ridge-without-ball", 100_000), ("ridge-clipped-afterwards", 200_000),
+    [("ridge-without-ball", 100_000), ("ridge-clipped-afterwards", 60_000),
      ("logistic-free-intercept", 2_000)],
 )  # fmt: skip
 def test_fewer_runs_than_suggested_also_catch_the_mistakes(name, runs):

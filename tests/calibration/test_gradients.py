@@ -281,9 +281,9 @@ def test_bad_numbers_are_named(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="row_norm"):
         logistic_gradient_bound(wrong, 1)
     with pytest.raises(InvalidInput, match="dimension"):
-        logistic_gradient_diameter(1, wrong if wrong is not True else 1.5, 1)
+        logistic_gradient_diameter(1, wrong, 1)
     with pytest.raises(InvalidInput, match="dimension"):
-        ridge_gradient_diameter(1, 1, 1, wrong if wrong is not True else 1.5)
+        ridge_gradient_diameter(1, 1, 1, wrong)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf, "1", True])
@@ -302,7 +302,9 @@ def test_bad_bounds_are_named(wrong: Any) -> None:
 
 def test_numpy_numbers_lose_nothing() -> None:
     """Single precision in, double precision inside: nothing is rounded to 24 bits."""
-    x, y, radius = np.float32(1.1), np.float32(1.3), np.float32(0.7)
+    x: Any = np.float32(1.1)
+    y: Any = np.float32(1.3)
+    radius: Any = np.float32(0.7)
     wide = x.item(), y.item(), radius.item()
     assert ridge_gradient_bound(x, y, radius) == ridge_gradient_bound(*wide)
     for p in (1, 2):

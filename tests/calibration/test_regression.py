@@ -105,7 +105,7 @@ def exact_polygon_delta(budget: Any, scale: Any, diameter: Callable[[Any], Any],
         return 2 * exact_curve(budget, diameter(mpf(1)) / scale)
     return min(
         k * exact_curve(budget, diameter(1 / mp.cos(mp.pi / k)) / scale)
-        for k in (3, 4, 5, 6, 8, 10, 12, 16, 20)
+        for k in (4, 5, 6, 8, 10, 12, 16)
     )
 
 
@@ -184,7 +184,7 @@ class TestBudget:
             )
             assert left > 0
             assert 0 < noise.curvature <= curvature
-            assert spent <= delta
+            assert delta * (1 - TIGHT) <= spent <= delta
 
     @pytest.mark.parametrize("epsilon", [60.0, 709.0, 1e4])
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -222,8 +222,7 @@ class TestPolygon:
                 lambda s: exact_ridge_diameter(mpf(1), mpf(1), mpf(radius) * s, p),
                 p,
             )
-            # Not necessarily the best polygon there is, but one near it.
-            assert 0.3 * delta <= spent <= delta
+            assert delta * (1 - TIGHT) <= spent <= delta
 
     @pytest.mark.parametrize("k", [4, 5, 6, 8, 10, 12, 16])
     def test_corners_hold_every_shift(self, k: int) -> None:
@@ -357,7 +356,7 @@ class RidgeLine:
         radius = self.radius
 
         def divergence(points: Array) -> Array:
-            H, c, K, d = self._lines(points, curvature) / np.float64(scale)
+            H, c, K, d = np.array(self._lines(points, curvature)) / scale
             two, one = (K * K - H * H) / 2, H * c - K * d
             none = (d * d - c * c) / 2 + np.log(H / K) - epsilon
             root = np.sqrt(np.maximum(one * one - 4 * two * none, 0))
@@ -609,9 +608,10 @@ class TestSplit:
         self, logistic: bool, epsilon: float, delta: float
     ) -> None:
         """Here the search runs on a stand-in for the scale, which costs a few percent at most."""
-        problem = {"n": 1000, "dimension": 200, "row_norm": 1.0, "regularization": 1e-4}
+        problem: dict[str, Any] = {**PLAIN, "dimension": 200, "regularization": 1e-4}
         if not logistic:
             problem |= {"target_bound": 1.0, "radius": 1.0}
+        objective: Callable[..., ObjectiveNoise]
         objective, weight = (logistic_objective, 1) if logistic else (ridge_objective, 2)
 
         def excess(noise: ObjectiveNoise) -> float:
@@ -619,20 +619,15 @@ class TestSplit:
             squared = 200 * noise.scale**2 * (201 if noise.law == "gamma" else 1)
             return float(excess_objective(squared, weight * 0.1 + extra, extra, 1, 1))
 
-        noise = objective(epsilon, delta, **problem, norm_guess=1.0)  # type: ignore[operator]
+        noise = objective(epsilon, delta, **problem, norm_guess=1.0)
         others = [
-            objective(epsilon, delta, **problem, norm_guess=guess)  # type: ignore[operator]
+            objective(epsilon, delta, **problem, norm_guess=guess)
             for guess in np.geomspace(0.2, 5, 11)
         ]
         assert noise.law == "gaussian"
         assert excess(noise) <= 1.05 * min(map(excess, others))
         assert noise.excess == pytest.approx(excess(noise), rel=0.1)
-        assert (
-            noise.excess
-            <= objective(  # type: ignore[operator]
-                epsilon, 0.0, **problem, norm_guess=1.0
-            ).excess
-        )
+        assert noise.excess <= objective(epsilon, 0.0, **problem, norm_guess=1.0).excess
 
     def test_in_few_dimensions_the_gamma_law_is_cheaper(self) -> None:
         assert ridge_objective(1.0, 1e-6, **{**UNIT, "dimension": 2}).law == "gamma"
@@ -763,14 +758,9 @@ class TestOutputSensitivity:
         assert logistic <= 2 * row_norm / (n * weight) * (1 + 1e-12)
 
 
-def log_density_ratio(
-    common: list[tuple[int, Array, float]],
-    record: tuple[Array, float],
-    other: tuple[Array, float],
-    curvature: float,
-    scale: float,
-) -> float:
+def log_density_ratio(witness: Any, curvature: float, scale: float) -> float:
     """log f_D(0)/f_D'(0) of the ridge minimiser, at θ = 0, inside any ball."""
+    common, record, other = witness
     p = len(record[0])
     hessian = curvature * np.eye(p) + sum(2 * k * np.outer(x, x) for k, x, _ in common)
     gradient = sum((-2 * k * y * x for k, x, y in common), np.zeros(p))
@@ -818,8 +808,8 @@ class TestPublishedConstants:
         )
         assert all(sum(k for k, *_ in common) + 1 == n for common, *_ in witnesses)
         return (
-            max(log_density_ratio(*w, 4 / epsilon, published) for w in witnesses) / epsilon,
-            max(log_density_ratio(*w, noise.extra_regularization, noise.scale) for w in witnesses)
+            max(log_density_ratio(w, 4 / epsilon, published) for w in witnesses) / epsilon,
+            max(log_density_ratio(w, noise.extra_regularization, noise.scale) for w in witnesses)
             / epsilon,
         )
 
@@ -896,19 +886,19 @@ class TestInputs:
 
     def test_numpy_numbers_lose_nothing(self) -> None:
         """Single precision in, double precision inside: nothing is rounded to 24 bits."""
-        single, small = np.float32(1.1), np.int8(100)
+        single, small, epsilon = np.float32(1.1), np.int8(100), np.float32(0.7)
         narrow = {**UNIT, "row_norm": single, "target_bound": single, "radius": single}
         narrow |= {"dimension": small, "n": small, "regularization": np.float32(0.01)}
+        narrow |= {"epsilon": epsilon, "delta": np.float32(1e-6)}
         wide = {name: value.item() for name, value in narrow.items()}
-        assert ridge_objective(np.float32(0.7), np.float32(1e-6), **narrow) == ridge_objective(
-            float(np.float32(0.7)), float(np.float32(1e-6)), **wide
-        )
-        assert ridge_output_sensitivity(**narrow) == ridge_output_sensitivity(**wide)
+        assert ridge_objective(**narrow) == ridge_objective(**wide)
         del narrow["target_bound"], wide["target_bound"]
-        assert logistic_objective(np.float32(0.7), 0, **narrow) == logistic_objective(
-            float(np.float32(0.7)), 0.0, **wide
-        )
+        assert logistic_objective(**narrow) == logistic_objective(**wide)
+        for name in ("epsilon", "delta"):
+            del narrow[name], wide[name]
         assert logistic_output_sensitivity(**narrow) == logistic_output_sensitivity(**wide)
+        narrow["target_bound"], wide["target_bound"] = single, single.item()
+        assert ridge_output_sensitivity(**narrow) == ridge_output_sensitivity(**wide)
 
     def test_a_ball_needs_no_more_noise_than_none(self) -> None:
         free = logistic_objective(1.0, 0.0, **PLAIN, norm_guess=1.0)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from sudare import checks, randomness
 from sudare.audit import bounds
@@ -24,7 +25,7 @@ from sudare.audit.events import Tally
 from sudare.audit.findings import Finding
 from sudare.audit.statistics import Floats
 
-Mechanism: TypeAlias = Callable[[Any, int, Generator], Any]
+Mechanism: TypeAlias = Callable[[Any, int, Generator], NDArray[Any]]
 """(data, runs, rng) to `runs` independent outputs: an array of shape (runs,) or (runs, k)."""
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -92,8 +93,8 @@ def audit(
 def repeat(one_run: Callable[[Any, Generator], Any]) -> Mechanism:
     """A `Mechanism` from a function of (data, rng) that makes a single draw per call."""
 
-    def mechanism(data: Any, runs: int, rng: Generator) -> Any:
-        return np.array([one_run(data, rng) for _ in range(runs)])
+    def mechanism(data: Any, runs: int, rng: Generator) -> NDArray[Any]:
+        return _as_array([one_run(data, rng) for _ in range(runs)])
 
     return mechanism
 
@@ -146,11 +147,15 @@ class _Source:
         return outputs
 
 
-def _as_rows(outputs: Any, size: int) -> Floats:
+def _as_array(outputs: Any) -> NDArray[Any]:
     try:
-        array = np.asarray(outputs)
-    except ValueError:  # ragged rows; numpy's own message would quote what it was given
+        return np.asarray(outputs)
+    except ValueError:
         raise checks.InvalidInput("Expected mechanism to return rows of one width") from None
+
+
+def _as_rows(outputs: Any, size: int) -> Floats:
+    array = _as_array(outputs)
     if array.dtype.kind not in "biuf":
         raise checks.InvalidInput(
             f"Expected mechanism to return numbers, not values of type {array.dtype}"

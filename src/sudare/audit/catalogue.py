@@ -256,13 +256,17 @@ def _ridge_constants() -> list[Case]:
 
 
 def _logistic_intercepts() -> list[Case]:
-    """n = 20, one feature, rows within 1: one record at zero has its label changed."""
+    """n = 20, one feature, rows within 1: one record at zero has its label changed.
+
+    With the label -1 the records mirror each other, so that a free intercept is zero whatever the
+    noise; with the label 1 it is positive whatever the noise.
+    """
 
     def records(label: float) -> Labels:
         return Labels(
-            rows=np.array([[0.5], [0.5], [-0.5], [-0.5], [0.0]]),
-            labels=np.array([1.0, -1.0, -1.0, 1.0, label]),
-            counts=np.array([7.0, 3.0, 7.0, 2.0, 1.0]),
+            rows=np.array([[0.5], [0.5], [-0.5], [-0.5], [0.0], [0.0]]),
+            labels=np.array([1.0, -1.0, -1.0, 1.0, 1.0, label]),
+            counts=np.array([7.0, 2.0, 7.0, 2.0, 1.0, 1.0]),
         )
 
     def with_constant(data: Labels) -> Labels:

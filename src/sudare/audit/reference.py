@@ -123,9 +123,7 @@ def ridge_in_ball(data: Squares, terms: Terms, radius: float, runs: int, rng: Ge
             break
     on_sphere = pulled / (e + multiplier)
     solution[outside] = on_sphere / np.linalg.norm(on_sphere, axis=1, keepdims=True) * radius
-    # Which of the doubles next to the sphere comes out depends on the data. An audit sees that
-    # leak, so the last digits go, as they would in a release.
-    return np.asarray(np.round(solution @ basis.T, 12), dtype=np.float64)
+    return _without_last_digits(solution @ basis.T)
 
 
 class LineOutput(NamedTuple):
@@ -276,7 +274,16 @@ def _newton(data: Labels, strength: Floats, noise: Floats) -> Floats:
         active = active[decrement > 1e-20 * (1 + np.abs(value))]
         if not len(active):
             break
-    return theta
+    return _without_last_digits(theta)
+
+
+def _without_last_digits(theta: Floats) -> Floats:
+    """Twelve decimals, as a release would round.
+
+    Which of the doubles next to the exact minimiser comes out depends on the data, and an audit
+    sees that: at the end of the ball, say, the same number up to rounding is many different ones.
+    """
+    return np.asarray(np.round(theta, 12), dtype=np.float64)
 
 
 def _laplace_above(edge: float) -> float:

@@ -57,8 +57,8 @@ def learn(first: Floats, second: Floats) -> list[Statistic]:
 
 
 def number(value: float) -> str:
-    """A threshold as text, short but never ambiguous about its sign."""
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+    """A threshold as text; adding zero turns minus zero into zero."""
+    return f"{value + 0.0:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _promising(first: Floats, second: Floats) -> list[int]:

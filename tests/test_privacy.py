@@ -1,0 +1,567 @@
+"""Events, what they become together, and a serialised form that reads nothing it does not know."""
+
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from mpmath import MPContext
+
+from sudare.checks import InvalidInput
+from sudare.curves import concentrated_epsilon, gaussian_delta, gaussian_epsilon
+from sudare.privacy import (
+    ApproximateEvent,
+    ConcentratedEvent,
+    Event,
+    GaussianEvent,
+    Guarantee,
+    LocalEvent,
+    Neighbours,
+    PureEvent,
+    account,
+    decode,
+    encode,
+)
+
+mp = MPContext()
+mp.dps = 50
+
+# One text of each kind. They must read as they do today for as long as there are releases.
+GOLDEN: dict[str, Any] = {
+    '{"kind":"pure/1","epsilon":0.1,"neighbours":"replace-one","unit":"row","assumptions":[]}': (
+        PureEvent(0.1)
+    ),
+    '{"kind":"gaussian/1","mu":0.30000000000000004,"neighbours":"add-remove","unit":"patient",'
+    '"assumptions":["rows are clipped","ε is public"]}': (
+        GaussianEvent(
+            0.1 + 0.2,
+            neighbours=Neighbours.ADD_REMOVE,
+            unit="patient",
+            assumptions=("rows are clipped", "ε is public"),
+        )
+    ),
+    '{"kind":"concentrated/1","rho":5e-324,"neighbours":"replace-one","unit":"row",'
+    '"assumptions":[]}': ConcentratedEvent(5e-324),
+    '{"kind":"approximate/1","epsilon":1.0,"delta":1e-6,"neighbours":"replace-one","unit":"row",'
+    '"assumptions":[]}': ApproximateEvent(1.0, 1e-6),
+    '{"kind":"local/1","epsilon":2.0,"neighbours":"local","unit":"user","assumptions":[]}': (
+        LocalEvent(2.0)
+    ),
+}
+ALL = list(GOLDEN.values())
+
+
+def whole(texts: Any) -> str:
+    return "[" + ",".join(texts) + "]"
+
+
+POSITIVE = st.floats(5e-324, 1.7976931348623157e308)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20
+)
+CIRCUMSTANCES: dict[str, st.SearchStrategy[Any]] = {
+    "unit": WORDS,
+    "assumptions": st.lists(WORDS, max_size=3).map(tuple),
+}
+CENTRAL: dict[str, st.SearchStrategy[Any]] = {
+    **CIRCUMSTANCES,
+    "neighbours": st.sampled_from([Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE]),
+}
+EVENTS = st.one_of(
+    st.builds(PureEvent, POSITIVE, **CENTRAL),
+    st.builds(GaussianEvent, POSITIVE, **CENTRAL),
+    st.builds(ConcentratedEvent, POSITIVE, **CENTRAL),
+    st.builds(ApproximateEvent, POSITIVE, st.floats(0, 1, exclude_max=True), **CENTRAL),
+    st.builds(LocalEvent, POSITIVE, **CIRCUMSTANCES),
+)
+
+
+# Events
+
+
+@pytest.mark.parametrize("event", [PureEvent, GaussianEvent, ConcentratedEvent, LocalEvent])
+@pytest.mark.parametrize(
+    "value", [0, 0.0, -1.0, math.nan, math.inf, "1", None, True, 1j, [1.0], 10**400, np.array(1.0)]
+)
+def test_parameters_must_be_positive_numbers(event: Any, value: Any) -> None:
+    name = event.__struct_fields__[0]
+    with pytest.raises(InvalidInput, match=f"Expected {name}="):
+        event(value)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 1.0, math.nan, None, "0"])
+def test_the_delta_of_an_event_must_be_a_probability_below_one(delta: Any) -> None:
+    with pytest.raises(InvalidInput, match="Expected delta="):
+        ApproximateEvent(1.0, delta)
+    with pytest.raises(InvalidInput, match="Expected epsilon="):
+        ApproximateEvent(0.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("neighbours", "replace-one", "Expected neighbours to be a member"),
+        ("neighbours", None, "Expected neighbours to be a member"),
+        ("unit", "", "Expected unit to be a word"),
+        ("unit", "  ", "Expected unit to be a word"),
+        ("unit", 3, "Expected unit to be a word"),
+        ("unit", None, "Expected unit to be a word"),
+        ("assumptions", "bounded", "Expected assumptions to be a tuple"),
+        ("assumptions", ["bounded"], "Expected assumptions to be a tuple"),
+        ("assumptions", (1,), "Expected assumptions to be a tuple"),
+    ],
+)
+@pytest.mark.parametrize("event", [PureEvent, GaussianEvent, ConcentratedEvent, LocalEvent])
+def test_circumstances_are_checked(event: Any, field: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        event(1.0, **{field: value})
+
+
+def test_local_events_are_local_and_no_others() -> None:
+    for central in (PureEvent, GaussianEvent, ConcentratedEvent):
+        with pytest.raises(InvalidInput, match="neighbours=LOCAL"):
+            central(1.0, neighbours=Neighbours.LOCAL)
+    with pytest.raises(InvalidInput, match="neighbours=LOCAL"):
+        ApproximateEvent(1.0, 0.1, neighbours=Neighbours.LOCAL)
+    for neighbours in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE):
+        with pytest.raises(InvalidInput, match="neighbours=LOCAL"):
+            LocalEvent(1.0, neighbours=neighbours)
+
+
+@pytest.mark.parametrize("event", ALL, ids=lambda event: type(event).__name__)
+def test_events_cannot_be_changed(event: Any) -> None:
+    for field in (*event.__struct_fields__, "other"):
+        with pytest.raises(AttributeError):
+            setattr(event, field, 1.0)
+    assert hash(event) == hash(msgspec.structs.replace(event))
+    first = event.__struct_fields__[0]
+    changed = msgspec.structs.replace(event, **{first: getattr(event, first) * 2})
+    assert changed != event
+    with pytest.raises(InvalidInput):
+        msgspec.structs.replace(event, **{first: -1.0})
+
+
+@pytest.mark.parametrize(
+    "value", [1, np.float64(1.1), np.float32(1.1), np.int64(3), Fraction(1, 3), Fraction(1, 10)]
+)
+def test_numbers_of_other_types_become_floats_never_below(value: Any) -> None:
+    events: list[Any] = [PureEvent(value), LocalEvent(value), ApproximateEvent(value, 0.0)]
+    for event in events:
+        assert type(event.epsilon) is float
+        assert value <= Fraction(event.epsilon) <= Fraction(float(value)) * (1 + Fraction(1, 2**52))
+        assert decode(encode([event])) == (event,)
+    assert type(GaussianEvent(value).mu) is float
+    assert type(ConcentratedEvent(value).rho) is float
+    assert type(ApproximateEvent(1, 0).delta) is float
+    assert account([PureEvent(value)] * 2, 1e-6).epsilon() <= 2 * float(value) * (1 + 1e-15)
+
+
+# Serialised events
+
+
+@pytest.mark.parametrize("text", GOLDEN, ids=lambda text: text.split('"')[3])
+def test_golden_texts(text: str) -> None:
+    event = GOLDEN[text]
+    assert encode([event]).decode() == whole([text])
+    assert decode(whole([text])) == (event,)
+    assert decode(whole([text]).encode()) == (event,)
+
+
+def test_every_kind_has_its_golden_text() -> None:
+    assert {type(event) for event in ALL} == set(Event.__args__)
+    assert encode(ALL).decode() == whole(GOLDEN)
+    assert decode(encode(ALL)) == tuple(ALL)
+    assert decode("[]") == ()
+
+
+@given(st.lists(EVENTS, max_size=4))
+def test_events_read_back_to_the_last_bit(events: list[Any]) -> None:
+    back = decode(encode(events))
+    assert back == tuple(events)
+    for one, two in zip(events, back, strict=True):
+        assert type(one) is type(two)
+        numbers = [name for name in one.__struct_fields__ if type(getattr(one, name)) is float]
+        assert numbers
+        for name in numbers:
+            assert getattr(one, name).hex() == getattr(two, name).hex()
+    assert encode(back) == encode(events)
+
+
+def test_defaults_may_be_left_out() -> None:
+    assert decode('[{"kind":"pure/1","epsilon":1}]') == (PureEvent(1.0),)
+    assert decode('[{"epsilon":1,"kind":"local/1"}]') == (LocalEvent(1.0),)
+
+
+PURE = '"kind":"pure/1","epsilon":1'
+REFUSED = {
+    "unknown kind": '[{"kind":"laplace/1","epsilon":1}]',
+    "unknown version": '[{"kind":"pure/2","epsilon":1}]',
+    "no version": '[{"kind":"pure","epsilon":1}]',
+    "no kind": '[{"epsilon":1}]',
+    "kind of wrong type": '[{"kind":1,"epsilon":1}]',
+    "kind with space": '[{"kind":"pure/1 ","epsilon":1}]',
+    "class path": '[{"kind":"sudare.privacy.PureEvent","epsilon":1}]',
+    "class name": '[{"kind":"PureEvent","epsilon":1}]',
+    "class field": f'[{{{PURE},"__class__":"os.system"}}]',
+    "python object": '[{"py/object":"os.system","py/reduce":["ls"]}]',
+    "reduce": '[{"__reduce__":["os.system",["ls"]]}]',
+    "unknown field": f'[{{{PURE},"delta":0.1}}]',
+    "field of another kind": '[{"kind":"gaussian/1","epsilon":1}]',
+    "missing parameter": '[{"kind":"approximate/1","epsilon":1}]',
+    "zero": '[{"kind":"pure/1","epsilon":0}]',
+    "negative": '[{"kind":"pure/1","epsilon":-1}]',
+    "underflow": '[{"kind":"pure/1","epsilon":1e-400}]',
+    "overflow": '[{"kind":"pure/1","epsilon":1e400}]',
+    "long overflow": '[{"kind":"pure/1","epsilon":' + "9" * 5000 + "}]",
+    "nan": '[{"kind":"pure/1","epsilon":NaN}]',
+    "infinity": '[{"kind":"pure/1","epsilon":Infinity}]',
+    "null": '[{"kind":"pure/1","epsilon":null}]',
+    "boolean": '[{"kind":"pure/1","epsilon":true}]',
+    "text": '[{"kind":"pure/1","epsilon":"1"}]',
+    "list": '[{"kind":"pure/1","epsilon":[1]}]',
+    "delta of one": '[{"kind":"approximate/1","epsilon":1,"delta":1}]',
+    "unknown neighbours": f'[{{{PURE},"neighbours":"swap"}}]',
+    "neighbours of wrong type": f'[{{{PURE},"neighbours":1}}]',
+    "local pure": f'[{{{PURE},"neighbours":"local"}}]',
+    "central local": '[{"kind":"local/1","epsilon":1,"neighbours":"add-remove"}]',
+    "blank unit": f'[{{{PURE},"unit":" "}}]',
+    "unit of wrong type": f'[{{{PURE},"unit":null}}]',
+    "assumptions of wrong type": f'[{{{PURE},"assumptions":"bounded"}}]',
+    "assumption of wrong type": f'[{{{PURE},"assumptions":[1]}}]',
+    "not a list": f"{{{PURE}}}",
+    "list of lists": f"[[{{{PURE}}}]]",
+    "list of numbers": "[1]",
+    "list of null": "[null]",
+    "null alone": "null",
+    "number alone": "1",
+    "empty": "",
+    "truncated": f'[{{{PURE}}}, {{"kind":"pu',
+    "trailing": f"[{{{PURE}}}] []",
+    "single quotes": "[{'kind':'pure/1','epsilon':1}]",
+    "comment": f"[{{{PURE}}}] // ok",
+    "nested lists": "[" * 200_000,
+    "nested objects": '[{"kind":' * 200_000,
+    "nested unknown field": f'[{{{PURE},"x":' + "[" * 200_000 + "]" * 200_000 + "}]",
+    "nested assumptions": f'[{{{PURE},"assumptions":' + "[" * 200_000,
+    "lone surrogate": f'[{{{PURE},"unit":"\ud800"}}]',
+    "byte order mark": f"\ufeff[{{{PURE}}}]",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_anything_else_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="Not a list of privacy events"):
+        decode(REFUSED[name])
+
+
+def test_bytes_that_are_not_text_are_refused() -> None:
+    for data in (b"\xff\xfe", b'[{"kind":"pure/1","epsilon":1,"unit":"\xff"}]', b"\x80\x04."):
+        with pytest.raises(InvalidInput):
+            decode(data)
+
+
+def test_an_unknown_kind_is_refused_by_name() -> None:
+    with pytest.raises(InvalidInput, match=re.escape("pure/2")):
+        decode(REFUSED["unknown version"])
+
+
+def cut(data: bytearray, chance: random.Random) -> None:
+    del data[chance.randrange(len(data)) :]
+
+
+def flip(data: bytearray, chance: random.Random) -> None:
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+
+
+def drop(data: bytearray, chance: random.Random) -> None:
+    start = chance.randrange(len(data))
+    del data[start : start + chance.randint(1, 20)]
+
+
+def insert(data: bytearray, chance: random.Random) -> None:
+    pieces = [
+        b'"',
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"-",
+        b"0",
+        b"e9",
+        b"null",
+        b"\x00",
+        b"\xff",
+    ]
+    at = chance.randrange(len(data))
+    data[at:at] = chance.choice(pieces)
+
+
+def repeat(data: bytearray, chance: random.Random) -> None:
+    start = chance.randrange(len(data))
+    data[start:start] = data[start : start + chance.randint(1, 60)]
+
+
+MUTATIONS: list[Callable[[bytearray, random.Random], None]] = [cut, flip, drop, insert, repeat]
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1e400,
+    10**30,
+    "",
+    "pure/1",
+    "os.system",
+    [],
+    {},
+    [[]],
+    {"kind": "pure/1"},
+]
+
+
+def assert_refused_or_whole(data: bytes) -> bool:
+    """Nothing but InvalidInput may be raised, and what is read must be events in order."""
+    try:
+        events = decode(data)
+    except InvalidInput:
+        return True
+    assert decode(encode(events)) == events
+    assert all(isinstance(event, Event) for event in events)
+    return False
+
+
+def test_mutated_texts_raise_nothing_else() -> None:
+    chance = random.Random(20)
+    refused = 0
+    for _ in range(3000):
+        data = bytearray(encode(ALL))
+        for _ in range(chance.randint(1, 3)):
+            if data:
+                chance.choice(MUTATIONS)(data, chance)
+        refused += assert_refused_or_whole(bytes(data))
+    assert 2000 < refused < 3000
+
+
+def test_mutated_structures_raise_nothing_else() -> None:
+    chance = random.Random(21)
+    refused = 0
+    for _ in range(2000):
+        events = json.loads(encode(ALL))
+        event = chance.choice(events)
+        field = chance.choice([*event, "extra", "__class__"])
+        if chance.random() < 0.2:
+            event.pop(field, None)
+        else:
+            event[field] = chance.choice(ODD)
+        refused += assert_refused_or_whole(json.dumps(events).encode())
+    assert 1000 < refused < 2000
+
+
+@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda t: t.encode("utf-16"))))
+def test_arbitrary_bytes_are_refused(data: bytes) -> None:
+    assert assert_refused_or_whole(data)
+
+
+# Accounting
+
+
+def test_one_event_gives_its_own_numbers() -> None:
+    assert account([PureEvent(1.0)]).epsilon() == 1.0
+    assert account([LocalEvent(2.0)]).epsilon() == 2.0
+    assert account([ApproximateEvent(1.5, 1e-6)], 1e-6).epsilon() == 1.5
+    gaussian = account([GaussianEvent(0.3)], 1e-6)
+    assert gaussian.epsilon() == gaussian_epsilon(0.3, 1e-6)
+    assert gaussian.epsilon(1e-9) == gaussian_epsilon(0.3, 1e-9)
+    assert gaussian.delta(1.0) == gaussian_delta(1.0, 0.3)
+    concentrated = account([ConcentratedEvent(0.02)], 1e-6)
+    assert concentrated.epsilon() == concentrated_epsilon(0.02, 1e-6)
+
+
+def test_every_event_counts() -> None:
+    """A list of one of each kind costs more than the same list without any one of them."""
+    events: list[Any] = [
+        PureEvent(0.5),
+        GaussianEvent(0.3),
+        ConcentratedEvent(0.05),
+        ApproximateEvent(1.0, 0),
+    ]
+    together = account(events, 1e-12).epsilon()
+    for left_out in events:
+        rest = [event for event in events if event is not left_out]
+        assert account(rest, 1e-12).epsilon() < together - 0.1
+    assert account([LocalEvent(0.5), LocalEvent(0.25)]).epsilon() == 0.75
+
+
+def test_a_generator_of_events_is_read_once() -> None:
+    guarantee = account(PureEvent(0.5) for _ in range(2))
+    assert guarantee.events == (PureEvent(0.5), PureEvent(0.5))
+    assert guarantee.epsilon() == guarantee.epsilon() == 1.0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PureEvent(1.0, unit="patient"),
+        PureEvent(1.0, neighbours=Neighbours.ADD_REMOVE),
+        GaussianEvent(1.0, unit="Row"),
+        LocalEvent(1.0),
+        LocalEvent(1.0, unit="row"),
+    ],
+)
+def test_different_things_do_not_add_up(other: Any) -> None:
+    account([other], 0.1)
+    for events in ([PureEvent(1.0), other], [other, PureEvent(1.0)]):
+        with pytest.raises(InvalidInput, match=r"same (neighbours|unit)"):
+            account(events, 0.1)
+
+
+@pytest.mark.parametrize(
+    "stranger", [1.0, None, "pure/1", PureEvent, {"kind": "pure/1"}, (1.0, 1e-6), object()]
+)
+def test_unknown_events_are_refused_by_name(stranger: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"^Unknown event: {type(stranger).__name__}$"):
+        account([PureEvent(1.0), stranger])
+    with pytest.raises((AssertionError, InvalidInput)):
+        Guarantee((stranger,)).epsilon()
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan, None, "0"])
+def test_deltas_are_checked(delta: Any) -> None:
+    with pytest.raises(InvalidInput, match="Expected delta="):
+        account([PureEvent(1.0)], delta)
+    if delta is not None:
+        with pytest.raises(InvalidInput, match="Expected delta="):
+            account([PureEvent(1.0)]).epsilon(delta)
+    with pytest.raises(InvalidInput, match="Expected epsilon=-1 >= 0"):
+        account([PureEvent(1.0)]).delta(-1)
+
+
+@given(st.lists(st.floats(1e-12, 1e-3), min_size=1, max_size=12))
+@example([1e-6] * 10)
+@example([1e-9] * 10)
+@example([0.1] * 3)
+def test_a_delta_is_enough_or_refused(deltas: list[float]) -> None:
+    """What `account` lets through has a finite ε; one step less is refused."""
+    events = [ApproximateEvent(0.5, delta) for delta in deltas]
+    exact = sum(map(Fraction, deltas))
+    enough = float(exact)
+    if enough < exact:
+        enough = math.nextafter(enough, 1)
+    assert account(events, enough).epsilon() == 0.5 * len(deltas)
+    too_small = math.nextafter(enough, 0)
+    with pytest.raises(InvalidInput, match=re.escape(f"Expected delta={too_small} >= {enough}")):
+        account(events, too_small)
+
+
+def test_a_guarantee_cannot_be_changed_and_knows_what_it_is_about() -> None:
+    guarantee = account(
+        [
+            PureEvent(1.0, unit="patient", assumptions=("a", "b")),
+            PureEvent(1.0, unit="patient", assumptions=("b", "c", "a")),
+        ]
+    )
+    with pytest.raises(AttributeError):
+        guarantee.at_delta = 0.5  # type: ignore[misc]
+    assert guarantee.unit == "patient"
+    assert guarantee.neighbours is Neighbours.REPLACE_ONE
+    assert guarantee.assumptions == ("a", "b", "c")
+
+
+def test_no_events_at_all() -> None:
+    nothing = account([])
+    assert str(nothing) == "Nothing has been released."
+    assert (nothing.epsilon(), nothing.epsilon(0.5), nothing.delta(0.0)) == (0.0, 0.0, 0.0)
+    assert (nothing.neighbours, nothing.unit, nothing.assumptions) == (None, None, ())
+    assert decode(encode([])) == ()
+
+
+# The sentence
+
+
+def shown(sentence: str, pattern: str) -> Decimal:
+    found = re.search(pattern, sentence)
+    assert found, sentence
+    return Decimal(found[1])
+
+
+def test_the_sentence() -> None:
+    assumptions = "rows are clipped", "keys are kept"
+    guarantee = account([GaussianEvent(0.3, unit="patient", assumptions=assumptions)], 1e-6)
+    assert guarantee.epsilon() == pytest.approx(1.2917099)
+    assert str(guarantee) == (
+        "Whatever anyone concludes from what was released, they would have concluded it at most "
+        "3.64 times as often, and at least 1/3.64 as often, had any one patient been any other, "
+        "except with probability 1e-06. (ε = 1.292, δ = 1e-06, replace-one, per patient) "
+        "This assumes: rows are clipped; keys are kept."
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "change", "circumstances"),
+    [
+        (PureEvent(1.0), "had any one row been any other.", "replace-one, per row"),
+        (
+            PureEvent(1.0, neighbours=Neighbours.ADD_REMOVE, unit="user"),
+            "had any one user been left out or added.",
+            "add-remove, per user",
+        ),
+        (LocalEvent(1.0), "had the user's true answers been any others.", "local, per user"),
+    ],
+)
+def test_the_sentence_names_unit_and_relation(event: Any, change: str, circumstances: str) -> None:
+    sentence = str(account([event]))
+    assert change in sentence
+    assert f"at most 2.72 times as often, and at least 1/2.72 as often, {change}" in sentence
+    assert f"(ε = 1, δ = 0, {circumstances})" in sentence
+    assert "except" not in sentence
+    assert "assumes" not in sentence
+
+
+def test_the_sentence_when_nothing_holds() -> None:
+    assert str(account([GaussianEvent(0.3)])) == ("No guarantee holds at δ = 0: ask at a larger δ.")
+
+
+def spread(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
+
+
+@settings(max_examples=300)
+@given(spread(1e-300, 1e300), st.one_of(st.just(0.0), spread(1e-300, 0.5)))
+@example(0.1 + 0.2, 0.0)
+@example(0.99995, 1e-6)
+@example(1.0005, 0.12345)
+@example(9.9999999, 0.9999)
+@example(1000.0, 0.0)
+@example(709.9, 0.0)
+def test_printed_numbers_are_never_rounded_down(epsilon: float, delta: float) -> None:
+    sentence = str(account([ApproximateEvent(epsilon, delta)], delta))
+    seen = shown(sentence, r"ε = ([0-9.e+-]+),")
+    assert Decimal(epsilon) <= seen <= Decimal(epsilon) * Decimal("1.0011")
+    for pattern in (r"δ = ([0-9.e+-]+),", r"except with probability ([0-9.e+-]+)\."):
+        if delta > 0 or pattern.startswith("δ"):
+            seen = shown(sentence, pattern)
+            assert Decimal(delta) <= seen <= Decimal(delta) * Decimal("1.011")
+    if epsilon < 700:
+        times = shown(sentence, r"at most ([0-9.e+-]+) times")
+        exact = mp.exp(epsilon)
+        assert exact * (1 - mp.mpf(10) ** -15) <= mp.mpf(str(times)) <= exact * mp.mpf("1.0101")
+        assert shown(sentence, r"at least 1/([0-9.e+-]+) as") == times
+    else:
+        times = shown(sentence, r"at most e\^([0-9.e+-]+) times")
+        assert Decimal(epsilon) <= times
+
+
+def test_rounding_to_the_nearest_would_be_noticed() -> None:
+    assert Decimal(f"{1.00004:.4g}") < Decimal("1.00004")
+    assert "ε = 1.001," in str(account([PureEvent(1.00004)]))
