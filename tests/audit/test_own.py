@@ -37,6 +37,8 @@ def test_a_file_becomes_a_case(tmp_path: Path) -> None:
         ("def mechanism(d, n, r): ...\nfirst = second = 0\nepsilon = -1\n", "epsilon=-1 > 0"),
         ("def mechanism(d, n, r): ...\nfirst=second=0\nepsilon=1\ndelta=1\n", "delta=1 in"),
         ("def mechanism(:\n", "line 1: not valid Python"),
+        ("first = 1\nsecond = secret\n", "line 2: NameError"),
+        ("import no_such_module_anywhere\n", "line 1: ModuleNotFoundError"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -47,3 +49,11 @@ def test_what_is_missing_is_named(tmp_path: Path, text: str, message: str) -> No
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="No file"):
         load_case(tmp_path / "nowhere.py")
+
+
+def test_an_error_while_it_runs_is_one_line_without_values(tmp_path: Path) -> None:
+    text = GOOD.format(epsilon=1.0, scale=1.0) + "    raise ValueError('secret 12345')\n"
+    text = text.replace("    return data + rng.laplace(0.0, 1.0, runs)\n", "")
+    with pytest.raises(InvalidInput, match=r"mine\.py, line 4: ValueError") as problem:
+        case(tmp_path, text).run(runs=200, rng=0)
+    assert "12345" not in str(problem.value)

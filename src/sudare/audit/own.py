@@ -5,6 +5,9 @@ claimed `epsilon` and, if any, `delta`. It is the user's own code and runs with 
 """
 
 import runpy
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +35,13 @@ def load_case(path: Path) -> Case:
     checks.positive(epsilon=given["epsilon"])
     checks.delta_like(delta=given.get("delta", 0.0))
 
+    def mechanism(data: Any, runs: int, rng: Generator) -> Any:
+        with _blamed_on(path):
+            return given["mechanism"](data, runs, rng)
+
     def check(runs: int, rng: Generator, progress: Progress | None, confidence: float) -> Finding:
         return blackbox.audit(
-            given["mechanism"],
+            mechanism,
             given["first"],
             given["second"],
             epsilon=given["epsilon"],
@@ -62,9 +69,21 @@ def load_case(path: Path) -> Case:
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise checks.InvalidInput(f"No file {str(path)!r}")
-    try:
+    with _blamed_on(path):
         return runpy.run_path(str(path))
+
+
+@contextmanager
+def _blamed_on(path: Path) -> Iterator[None]:
+    """An error in the user's file as one line: where and of what kind, without its values."""
+    try:
+        yield
     except SyntaxError as problem:
         raise checks.InvalidInput(
             f"{path.name}, line {problem.lineno}: not valid Python"
         ) from problem
+    except Exception as problem:
+        frames = traceback.extract_tb(problem.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
+        where = f", line {lines[-1]}" if lines else ""
+        raise checks.InvalidInput(f"{path.name}{where}: {type(problem).__name__}") from problem
