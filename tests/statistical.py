@@ -6,7 +6,8 @@ coins that cannot be repeated (the secure generator, OpenDP), so a right program
 suite with probability below 1e-9. With a seeded generator the answer is the same on every run.
 
 A test that cannot refuse is worth nothing, so every use has two arms: the right law is accepted and
-the same law, a little off, is refused. `only_fits` and `only_counts_fit` hold both.
+the same law, a little off, is refused. `only_fits` and `only_counts_fit` hold both. Where the coins
+cannot be repeated, the step off is large enough for the second arm to fail as rarely as the first.
 
     KS       Massart (1990): P(sup |F̂ − F| > x) ≤ 2·exp(−2nx²), for any law
     counts   Agrawal (2020): P(n·KL(p̂ ‖ p) ≥ x) ≤ e^{−x}·(e·x/(k−1))^{k−1} for x > k − 1, k cells

@@ -262,6 +262,19 @@ def test_array_errors_never_show_a_value(
             assert secret not in shown
 
 
+class Talkative:
+    """Has a way to become a float that fails, and says why."""
+
+    def __float__(self) -> float:
+        raise ValueError("QX12345 is no number")
+
+
+def test_array_errors_hide_what_led_to_them() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        checks.finite_array(rows=[Talkative()])
+    assert "QX12345" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_the_search_for_values_would_find_one() -> None:
     """The previous test looks at the right text: numpy's own error does show the value."""
     with pytest.raises(ValueError, match="could not convert") as caught:

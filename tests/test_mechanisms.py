@@ -188,7 +188,7 @@ def worst_distance(
 class TestCloseDraws:
     def test_exponentials(self) -> None:
         worst = worst_distance(
-            lambda tape: mechanisms._exponentials(1, tape), lambda i: i.exponentials(1), 1500
+            lambda tape: mechanisms.exponentials(1, tape), lambda i: i.exponentials(1), 1500
         )
         assert draw_error(1) / 100 < worst <= draw_error(1)
 
@@ -217,12 +217,12 @@ class TestCloseDraws:
     def test_every_number_of_tails(self, tails: int) -> None:
         full, left = divmod(tails, 10)
         coins = [*[5] * full, (1 << (9 - left)) << 54, 2**63]
-        (drawn,) = mechanisms._exponentials(1, Tape(coins))  # type: ignore[arg-type]
+        (drawn,) = mechanisms.exponentials(1, Tape(coins))  # type: ignore[arg-type]
         assert drawn == pytest.approx((tails - math.log2(0.75)) * math.log(2), rel=1e-15)
 
     def test_every_first_digit(self) -> None:
         for digit in range(1, 1024):
-            (drawn,) = mechanisms._exponentials(1, Tape([digit << 54, 2**63]))  # type: ignore[arg-type]
+            (drawn,) = mechanisms.exponentials(1, Tape([digit << 54, 2**63]))  # type: ignore[arg-type]
             expected = 10 - digit.bit_length() - math.log2(0.75)
             assert drawn == pytest.approx(expected * math.log(2), rel=1e-15)
 
@@ -230,10 +230,10 @@ class TestCloseDraws:
         """All of the first 64 coins tails: 64 more decide, and never give zero."""
         heads = 2**63
         for extra in (WORD - 1, 2**60, 2**46):
-            (drawn,) = mechanisms._exponentials(1, Tape([heads, 0, extra]))  # type: ignore[arg-type]
+            (drawn,) = mechanisms.exponentials(1, Tape([heads, 0, extra]))  # type: ignore[arg-type]
             ideal = mpf(extra) / mpf(2) ** 129
             assert abs(mpf(float(drawn)) / ideal - 1) <= draw_error(1)
-        (drawn,) = mechanisms._exponentials(1, Tape([heads, 0, 0]))  # type: ignore[arg-type]
+        (drawn,) = mechanisms.exponentials(1, Tape([heads, 0, 0]))  # type: ignore[arg-type]
         assert 0 < drawn < 2.0**-128
 
     def test_the_exception_is_rarer_than_it_says(self) -> None:
@@ -242,7 +242,7 @@ class TestCloseDraws:
         with mp.workdps(60):
             for extra, kept in ((first_bad, False), (2 * first_bad, True)):
                 tape = Tape([heads, 0, extra])
-                (drawn,) = mechanisms._exponentials(1, tape)  # type: ignore[arg-type]
+                (drawn,) = mechanisms.exponentials(1, tape)  # type: ignore[arg-type]
                 (ideal,) = Ideal(tape.words[: tape.used], 1).exponentials(1)
                 assert (abs(mpf(float(drawn)) / ideal - 1) <= draw_error(1) * 0.9) is kept
         assert mpf(first_bad) / WORD**2 < mpf(2) ** -70
@@ -319,7 +319,7 @@ class TestGaussianNoise:
         for size in (2 * 8192 - 1, 2 * 8192, 2 * 8192 + 1, 5 * 8192):
             noise = gaussian_noise(1.0, size, seeded(4))
             assert noise.size == len(set(noise.tolist())) == size
-        values = mechanisms._exponentials(3 * 8192 + 1, seeded(4))
+        values = mechanisms.exponentials(3 * 8192 + 1, seeded(4))
         assert values.size == len(set(values.tolist()))
 
     def test_shapes(self) -> None:

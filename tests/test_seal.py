@@ -312,7 +312,7 @@ class TestApply:
     def test_rounds_to_the_nearest_step(self, rounded: Any) -> None:
         seal = plan_seal(dimension=3, epsilon=1.0, displacement=2.0**0.5 * 3**0.5)
         assert seal.grid_exponent == 0
-        assert rounded(seal, np.array([0.49, -3.51, 7.0])) == (0, -4, 7)
+        assert rounded(seal, np.array([0.51, -3.51, -0.49])) == (1, -4, 0)
 
     def test_far_values_are_clipped(self, rounded: Any) -> None:
         """Whatever comes in, something of the same kind goes out, and no warning tells of it."""

@@ -61,7 +61,7 @@ def gamma_noise(
         checks.count(runs=runs)
     noise = _normals(runs or 1, dimension, rng)
     norms = np.sqrt(np.einsum("ij,ij->i", noise, noise))
-    lengths = _exponentials(noise.size, rng).reshape(noise.shape).sum(axis=1)
+    lengths = exponentials(noise.size, rng).reshape(noise.shape).sum(axis=1)
     noise *= (scale * lengths / norms)[:, None]
     return noise if runs is not None else noise[0]
 
@@ -200,8 +200,8 @@ def _normal_pairs(pairs: int, rng: Generator) -> NDArray[np.float64]:
     return normals
 
 
-def _exponentials(size: int, rng: Generator) -> NDArray[np.float64]:
-    """Standard exponentials."""
+def exponentials(size: int, rng: Generator) -> NDArray[np.float64]:
+    """Independent standard exponentials, as close draws."""
     values = np.empty(size)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)

@@ -38,7 +38,7 @@ def test_the_mapping_is_the_callers_own():
     assert list(catalogue()) == list(CASES)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=str)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_texts_can_be_printed(case):
     for text in (case.name, case.title, case.what, case.claim):
         assert text == text.strip()

@@ -104,7 +104,7 @@ class PrivateLearner(BaseEstimator):
         assert self.row_norm is not None
         # A little inside, so that no rounding lets a row out.
         limit = self.row_norm * (1 - (table.shape[1] + 8) * 2.0**-52)
-        largest = np.abs(table).max(axis=1, initial=0.0)
+        largest = np.maximum(table.max(axis=1), -table.min(axis=1))  # |table| would be a copy
         huge = largest > _HUGE
         if huge.any():
             # Far beyond any bound only the direction counts, and squares would leave the floats.

@@ -73,6 +73,7 @@ class Recipe:
         return self.tolerance.curvature
 
 
+@lru_cache(maxsize=512)
 def event_of(mechanism: str, epsilon: float, delta: float) -> Event:
     """The privacy event of a private regression, from its parameters alone."""
     if delta == 0:
