@@ -8,7 +8,7 @@ table of extra memory. A first fit also plans its noise; later fits of the same 
 
 import tracemalloc
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, product
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, Ridge
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks import peers
 from benchmarks.table import Row, against, best_of, compare
@@ -48,68 +48,65 @@ def run(quick: bool) -> list[Row]:
     tables = [_breast_cancer(), *(_synthetic(n) for n in sizes)]
     repeat = 3 if quick else 25
     with threadpool_limits(1):
-        return [
-            *(row for data in tables for row in _beside_sklearn(data, repeat)),
-            *_organisations(5 if quick else 100, 3 if quick else 10),
-            *_first_fit(tables[0], 3 if quick else 20),
-            *_beside_diffprivlib(tables, repeat),
-            *_memory(tables[-1]),
+        rows = [
+            row
+            for data, kind, delta in product(tables, KINDS, DELTAS)
+            for row in _beside_sklearn(data, kind, delta, repeat)
         ]
-
-
-def _beside_sklearn(data: Data, repeat: int) -> Iterator[Row]:
-    for kind in KINDS:
-        y = data.targets(kind)
         for delta in DELTAS:
-            seconds, plain = compare(
-                lambda: _ours(kind, delta).fit(data.rows, y),
-                lambda: _plain(kind).fit(data.rows, y),
-                repeat,
-                0.02,
-            )
-            name = f"{kind} {data.name}, δ = {delta:g}"
-            baseline = f"scikit-learn {type(_plain(kind)).__name__}"
-            yield _times(name, seconds, baseline, plain, "<= 2")
-            if kind == "logistic" and len(y) < 1000:
-                yield Row(
-                    name=f"{name}: over scikit-learn's",
-                    value=1e3 * (seconds - plain),
-                    unit="ms",
-                    aim="<= 5 ms",
-                    ok=seconds - plain <= 0.005,
-                )
+            rows.append(_organisations(5 if quick else 100, delta, 3 if quick else 10))
+            rows.append(_first_fit(tables[0], delta, 3 if quick else 20))
+        rows += _beside_diffprivlib(tables, repeat)
+        rows += [_memory(tables[-1], kind) for kind in KINDS]
+    return rows
 
 
-def _organisations(number: int, repeat: int) -> Iterator[Row]:
+def _beside_sklearn(data: Data, kind: Kind, delta: float, repeat: int) -> Iterator[Row]:
+    y = data.targets(kind)
+    seconds, plain = compare(
+        lambda: _ours(kind, delta).fit(data.rows, y),
+        lambda: _plain(kind).fit(data.rows, y),
+        repeat,
+        0.02,
+    )
+    name = f"{kind} {data.name}, δ = {delta:g}"
+    yield _times(name, seconds, f"scikit-learn {type(_plain(kind)).__name__}", plain, "<= 2")
+    if kind == "logistic" and len(y) < 1000:
+        yield Row(
+            name=f"{name}: beyond scikit-learn",
+            value=1e3 * (seconds - plain),
+            unit="ms",
+            aim="<= 5 ms",
+            ok=seconds - plain <= 0.005,
+        )
+
+
+def _organisations(number: int, delta: float, repeat: int) -> Row:
     parts = [_synthetic(50, seed) for seed in range(number)]
 
     def each(model: Callable[[], Any]) -> None:
         for part in parts:
             model().fit(part.rows, part.labels)
 
-    for delta in DELTAS:
-        seconds, plain = compare(
-            lambda: each(lambda: _ours("logistic", delta)),
-            lambda: each(lambda: _plain("logistic")),
-            repeat,
-        )
-        name = f"logistic, {number} organisations × 50 rows, δ = {delta:g}"
-        yield _times(name, seconds, "scikit-learn LogisticRegression", plain, "<= 3")
+    seconds, plain = compare(
+        lambda: each(lambda: _ours("logistic", delta)),
+        lambda: each(lambda: _plain("logistic")),
+        repeat,
+    )
+    name = f"logistic, {number} organisations × 50 rows, δ = {delta:g}"
+    return _times(name, seconds, "scikit-learn LogisticRegression", plain, "<= 3")
 
 
-def _first_fit(data: Data, repeat: int) -> Iterator[Row]:
+def _first_fit(data: Data, delta: float, repeat: int) -> Row:
     """Each time with one row less, so that nothing was planned before."""
-    for delta in DELTAS:
-        fewer = count(1)
+    fewer = count(1)
 
-        def fit() -> None:
-            n = len(data.rows) - next(fewer)
-            _ours("logistic", delta).fit(data.rows[:n], data.labels[:n])
+    def fit() -> None:
+        n = len(data.rows) - next(fewer)
+        _ours("logistic", delta).fit(data.rows[:n], data.labels[:n])
 
-        seconds = best_of(fit, repeat, 0.0)
-        yield Row(
-            name=f"logistic {data.name}, δ = {delta:g}: first fit", value=1e3 * seconds, unit="ms"
-        )
+    name = f"logistic {data.name}, δ = {delta:g}: first fit"
+    return Row(name=name, value=1e3 * best_of(fit, repeat, 0.0), unit="ms")
 
 
 def _beside_diffprivlib(tables: list[Data], repeat: int) -> Iterator[Row]:
@@ -141,17 +138,16 @@ def _turns(data: Data, kind: Kind, name: str, peer: peers.Peer, repeat: int) -> 
     return ours, theirs
 
 
-def _memory(data: Data) -> Iterator[Row]:
-    for kind in KINDS:
-        y = data.targets(kind)
-        model = _ours(kind, 0.0).fit(data.rows, y)
-        tracemalloc.start()
-        model.fit(data.rows, y)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        table = data.rows.nbytes
-        name = f"{kind} {data.name}: extra memory"
-        yield against(name, peak / 1e6, "MB", "the table itself", table / 1e6, "<= 0.5")
+def _memory(data: Data, kind: Kind) -> Row:
+    y = data.targets(kind)
+    model = _ours(kind, 0.0).fit(data.rows, y)
+    tracemalloc.start()
+    model.fit(data.rows, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    table = data.rows.nbytes
+    name = f"{kind} {data.name}: extra memory"
+    return against(name, peak / 1e6, "MB", "the table itself", table / 1e6, "<= 0.5")
 
 
 def _ours(kind: Kind, delta: float) -> Any:

@@ -1,9 +1,11 @@
 """Secure noise and randomised bits on one core, beside numpy's PCG64 and OpenDP.
 
-Aims: secure Gaussian noise at half the rate of PCG64 or more, randomised bits at 0.5 Gbit/s or more.
-*Stream* is `secure()` itself; *close draws* are the numbers of `sudare.mechanisms`, whose distance
-from the ideal draw is bounded so that the seal can hide it.
+Aims: Gaussian noise at half PCG64's rate or more, randomised bits at 0.5 Gbit/s or more. *Stream*
+is `secure()` itself; *close draws* are the numbers of `sudare.mechanisms`, whose distance from the
+ideal draw is bounded so that the seal can hide it.
 """
+
+from functools import partial
 
 import numpy as np
 import opendp.prelude as dp
@@ -133,13 +135,9 @@ def _single_calls(repeat: int) -> list[Row]:
         )
         noise, steps = sampler(seal.noise_scale), [0] * COEFFICIENTS
 
-        def sealed(seal: object = seal) -> None:
-            seal.apply(numbers, rng)
-
-        def drawn(noise: object = noise, steps: list[int] = steps) -> None:
-            noise.add_noise(steps)
-
-        seconds = compare(sealed, drawn, repeat, 0.02)
+        seconds = compare(
+            partial(seal.apply, numbers, rng), partial(noise.add_noise, steps), repeat, 0.02
+        )
         rows.append(
             _beside(
                 f"seal over {COEFFICIENTS} numbers, discrete {law}",

@@ -399,6 +399,20 @@ def test_mixtures_with_concentrated_releases(
     assert answer <= (sum(epsilons) + halves) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("mu", "rho"), [(2.0, 1e-4), (0.1, 1.0)])
+def test_two_curves_share_one_delta(mu: float, rho: float) -> None:
+    """Whatever the split, both parts come out of the same δ; no split is left out that pays."""
+    answer = epsilon(parts((), [mu], [rho], ()), 1e-6)
+    splits = [k / 40 for k in range(1, 40)] + [10.0**-k for k in (2, 3, 4)]
+    splits += [1 - share for share in splits[-3:]]
+    best = min(
+        gaussian_epsilon(mu, 1e-6 * share) + concentrated_epsilon(rho, 1e-6 * (1 - share))
+        for share in splits
+    )
+    best = min(best, concentrated_epsilon(rho + mu * mu / 2, 1e-6))
+    assert best * (1 - 1e-3) <= answer <= best * 1.02
+
+
 # At any δ, in any order
 
 

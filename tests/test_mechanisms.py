@@ -733,3 +733,19 @@ class TestBlackBox:
             for scores in ([1.0, 2.0], [0.0, 3.0])
         )
         assert refutes(likely, unlikely, runs, epsilon) is falls
+
+
+def test_generators_of_short_words_are_refused() -> None:
+    short = np.random.Generator(np.random.MT19937(0))
+    for use in (
+        lambda: mechanisms.gaussian_noise(1.0, 3, short),
+        lambda: mechanisms.gamma_noise(1.0, 3, short),
+        lambda: mechanisms.flip_bits([0, 1], 1.0, short),
+    ):
+        with pytest.raises(InvalidInput, match="64-bit"):
+            use()
+
+
+def test_no_bits_and_far_scores_are_fine() -> None:
+    assert mechanisms.flip_bits([], 1.0, seeded(0)).shape == (0,)
+    assert mechanisms.choose([1e308, -1e308], 1.0, 1.0, seeded(0)) == 0

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-peers"
@@ -39,7 +38,7 @@ class Peer:
         self._answers: IO[str] = process.stdout
         self._folder = folder
 
-    def give(self, name: str, **arrays: NDArray[Any]) -> None:
+    def give(self, name: str, **arrays: Any) -> None:
         """Data that later requests name."""
         np.savez(self._folder / f"{name}.npz", **arrays)
 
@@ -78,7 +77,9 @@ def _environment(name: str, requirements: tuple[str, ...]) -> Path:
     if done.exists() and done.read_text() == wanted:
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    for command in ([sys.executable, "-m", "venv", folder], [python, *_PIP, *requirements]):
+    make: list[str | Path] = [sys.executable, "-m", "venv", folder]
+    fill: list[str | Path] = [python, *_PIP, *requirements]
+    for command in (make, fill):
         if subprocess.run(command, capture_output=True).returncode:
             raise Unavailable(f"{' '.join(requirements)} could not be installed")
     done.write_text(wanted)

@@ -1,7 +1,7 @@
 """Runs inside diffprivlib's environment: one JSON request a line, one answer a line.
 
-    {"do": "time", "model": "logistic", "data": NAME, "seconds": 0.02}
-    {"do": "accuracy", "data": NAME, "epsilon": 1.0, "train": 398}
+{"do": "time", "model": "logistic", "data": NAME, "seconds": 0.02}
+{"do": "accuracy", "data": NAME, "epsilon": 1.0, "train": 398}
 """
 
 import json

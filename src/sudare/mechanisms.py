@@ -86,7 +86,9 @@ def choose(scores: ArrayLike, epsilon: float, sensitivity: float, rng: Generator
     if is_secure(rng):
         return int(possible[exact.choice(finite.tolist(), epsilon, sensitivity)])
     gumbel = -np.log(rng.standard_exponential(finite.size))
-    return int(possible[np.argmax(epsilon / (2 * sensitivity) * (finite - finite.max()) + gumbel)])
+    with np.errstate(over="ignore"):  # a difference beyond the floats is minus infinity
+        weights = epsilon / (2 * sensitivity) * (finite - finite.max())
+    return int(possible[np.argmax(weights + gumbel)])
 
 
 def flip_bits(bits: ArrayLike, epsilon: float, rng: Generator) -> NDArray[np.uint8]:
@@ -95,9 +97,10 @@ def flip_bits(bits: ArrayLike, epsilon: float, rng: Generator) -> NDArray[np.uin
     The probability of a flip is a whole number of 2⁻⁶⁴ths, rounded up, and met exactly.
     """
     values = np.asarray(bits)
+    if values.size == 0:
+        return np.zeros(values.shape, dtype=np.uint8)
     if values.dtype != np.bool_ and not (
-        np.issubdtype(values.dtype, np.integer)
-        and (values.size == 0 or (values.min() >= 0 and values.max() <= 1))
+        np.issubdtype(values.dtype, np.integer) and values.min() >= 0 and values.max() <= 1
     ):
         raise checks.InvalidInput("Expected bits to hold only 0 and 1")
     flips = bernoulli(flip_threshold(epsilon), values.size, rng).reshape(values.shape)
@@ -114,10 +117,10 @@ def bernoulli(threshold: int, size: int, rng: Generator) -> NDArray[np.bool_]:
     if threshold == 2**64:
         return np.ones(size, dtype=np.bool_)
     top, rest = threshold >> 56, threshold & (2**56 - 1)
-    first = rng.bit_generator.random_raw((size + 7) // 8).view(np.uint8)[:size]
+    first = _words((size + 7) // 8, rng).view(np.uint8)[:size]
     drawn = first < top
     (ties,) = np.nonzero(first == top)
-    words = rng.bit_generator.random_raw(ties.size) >> np.uint64(8)
+    words = _words(ties.size, rng) >> np.uint64(8)
     drawn[ties] = words < np.uint64(rest)
     return drawn
 
@@ -162,12 +165,12 @@ def _lone_normals(size: int, rng: Generator) -> NDArray[np.float64]:
     Of each first word 10 bits begin R's exponential, one is the sign and 53 give the angle, with
     extra coins where it is small.
     """
-    words = rng.bit_generator.random_raw(size)
+    words = _words(size, rng)
     normals = np.sqrt(2 * _exponentials_from(words >> np.uint64(_ANGLE_BITS), rng))
     angle = words & np.uint64(2**53 - 1)
     quarter = angle * 2.0**-53
     (small,) = np.nonzero(angle < np.uint64(2**48))
-    quarter[small] += (rng.bit_generator.random_raw(small.size) + 0.5) * 2.0**-117
+    quarter[small] += (_words(small.size, rng) + 0.5) * 2.0**-117
     normals *= np.sin(quarter * (math.pi / 2))
     return np.negative(normals, out=normals, where=(words & np.uint64(2**53)) > 0)
 
@@ -182,7 +185,7 @@ def _normal_pairs(pairs: int, rng: Generator) -> NDArray[np.float64]:
     normals = np.empty((2, pairs))
     for start in range(0, pairs, _BLOCK):
         stop = min(start + _BLOCK, pairs)
-        words = rng.bit_generator.random_raw(stop - start)
+        words = _words(stop - start, rng)
         radius = _exponentials_from(words >> np.uint64(_ANGLE_BITS), rng)
         radius *= 2
         np.sqrt(radius, out=radius)
@@ -205,7 +208,7 @@ def exponentials(size: int, rng: Generator) -> NDArray[np.float64]:
     values = np.empty(size)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
-        words = rng.bit_generator.random_raw(stop - start)
+        words = _words(stop - start, rng)
         values[start:stop] = _exponentials_from(words >> np.uint64(54), rng)
     return values
 
@@ -220,15 +223,23 @@ def _exponentials_from(digits: NDArray[np.uint64], rng: Generator) -> NDArray[np
     tails = _LEADING_ZEROS[digits]
     (unfinished,) = np.nonzero(digits == 0)
     while unfinished.size:
-        more = rng.bit_generator.random_raw(unfinished.size) >> np.uint64(54)
+        more = _words(unfinished.size, rng) >> np.uint64(54)
         tails[unfinished] += _LEADING_ZEROS[more]
         unfinished = unfinished[more == 0]
-    v = rng.bit_generator.random_raw(digits.size)
+    v = _words(digits.size, rng)
     values = np.multiply(v, -(2.0**-65))
     (small,) = np.nonzero(v < np.uint64(1 << 58))
-    refined = v[small] * 2.0**-65 + (rng.bit_generator.random_raw(small.size) + 0.5) * 2.0**-129
+    refined = v[small] * 2.0**-65 + (_words(small.size, rng) + 0.5) * 2.0**-129
     values += 1.0
     np.log(values, out=values)
     values[small] = np.log1p(-refined)
     tails *= math.log(2)
     return np.subtract(tails, values, out=tails)
+
+
+def _words(count: int, rng: Generator) -> NDArray[np.uint64]:
+    """Uniform 64-bit words; a generator of shorter ones would make wrong bits of them."""
+    if isinstance(rng.bit_generator, np.random.MT19937):
+        raise checks.InvalidInput("Expected rng to make 64-bit words; MT19937 makes 32-bit ones")
+    words: NDArray[np.uint64] = rng.bit_generator.random_raw(count)
+    return words

@@ -1,6 +1,5 @@
 """Gradient diameters against brute force, 80-digit arithmetic and a second proof by subdivision."""
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -159,32 +158,6 @@ def mirror(t: float) -> float:
     return float(2 * np.max(np.sin(angle) * expit(t * np.cos(angle))))
 
 
-def no_wider_pair_in_the_ball(t: float, claim: float) -> bool:
-    """A proof that no two gradients at one θ, ‖θ‖ ≤ t, are farther apart than `claim` (X = 1).
-
-    Boxes of (‖θ‖, α, α'): u = ‖θ‖cos α takes its extremes at the corners, ρ = σ(u) rises with u,
-    and the squared distance ρ² + ρ'² − 2ρρ'cos(α + α') is convex in (ρ, ρ'). Shorter rows lie in
-    the hull of full ones, and pairs with α + α' > π are no wider than their mirror images.
-    """
-    low, side = np.zeros((1, 3)), np.array([t, math.pi, math.pi])
-    while len(low):
-        if len(low) > 100_000:
-            return False
-        side = side / 2
-        steps = np.array(list(itertools.product((0, 1), repeat=3))) * side
-        low = (low[:, None, :] + steps).reshape(-1, 3)
-        low = low[(low[:, 1] <= low[:, 2] + side[2]) & (low[:, 1] + low[:, 2] <= math.pi)]
-        high = low + side
-        ends = []
-        for j in (1, 2):
-            u = [s * np.cos(a) for s in (low[:, 0], high[:, 0]) for a in (low[:, j], high[:, j])]
-            ends.append((expit(np.min(u, axis=0)), expit(np.max(u, axis=0))))
-        cosine = np.cos(np.minimum(high[:, 1] + high[:, 2], math.pi))
-        corners = [a * a + b * b - 2 * a * b * cosine for a in ends[0] for b in ends[1]]
-        low = low[np.max(corners, axis=0) * (1 + 1e-12) > claim**2]
-    return True
-
-
 class TestLogistic:
     @pytest.mark.parametrize("dimension", [1, 2, 3])
     @pytest.mark.parametrize("t", [0.0, 0.4, 1.2, 2.0, 4.0, 6.0, 30.0])
@@ -253,8 +226,8 @@ class TestSubdivision:
     @pytest.mark.parametrize("t", [0.05, 0.2, 1.0, 4.0, 30.0])
     def test_a_second_proof_covers_every_smaller_slope(self, t: float) -> None:
         claim = logistic_gradient_diameter(1.0, 2, t)
-        assert no_wider_pair_in_the_ball(t, claim)
-        assert not no_wider_pair_in_the_ball(t, claim * 0.999)
+        assert gradients._no_wider_pair(t, claim)
+        assert not gradients._no_wider_pair(t, claim * 0.999)
 
     def test_unproved_means_twice_the_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gradients, "_no_wider_pair", lambda t, claim: False)

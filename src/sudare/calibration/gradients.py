@@ -5,6 +5,7 @@ the gradient diameter S the largest ‖∇ℓ(θ; d) − ∇ℓ(θ; d')‖ over 
 records d, d'. S ≤ 2ζ always; for ridge it is about half of that, so that half the noise suffices.
 """
 
+import itertools
 import math
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ from sudare.rounding import up
 
 _EXCESS = 2.0**-12
 """How far above the conjectured maximum the proved logistic diameter may stand."""
-_MOST_BOXES = 2_000_000
+_MOST_BOXES = 400_000
 _PULL = 0.27846454276107385
 """w, the largest v/(1 + e^v), which is reached at v = 1 + w."""
 _WIDEST = 4.031622588125585
@@ -102,32 +103,29 @@ def _unit_logistic_diameter(t: float) -> float:
 
 
 def _no_wider_pair(t: float, claim: float) -> bool:
-    """Whether every pair of gradients (row norm 1, ball t) is provably no wider than `claim`.
+    """Whether no two gradients at one θ of the ball are wider apart than `claim`: a proof, if true.
 
-    At angles α ≤ α' on opposite sides of θ the squared distance is ρ² + ρ'² − 2ρρ'cos(α + α'), with
-    ρ = σ(t cos α). Pairs with α + α' > π are no wider than their mirror images. On a box of angles
-    ρ falls and −cos(α + α') rises, and the form is convex in (ρ, ρ'), so its corners bound it.
+    Row norm 1, ball t. At angles α, α' on opposite sides of θ the squared distance is
+    ρ² + ρ'² − 2ρρ'cos(α + α'), ρ = σ(‖θ‖cos α). Shorter rows are no farther apart (lengthen them
+    across θ), nor are pairs with α + α' > π (take their mirror images). On a box of (‖θ‖, α, α')
+    the extremes of ρ and ρ' are at corners, −cos(α + α') rises, and the form is convex in (ρ, ρ'),
+    so that its corners bound it; boxes are halved until all stay below the claim.
     """
-    # Each box: lower ends of α and α', and a common side, halved until the corners stay below.
-    low = np.zeros((1, 2))
-    side = math.pi
+    low, side = np.zeros((1, 3)), np.array([t, math.pi, math.pi])
+    halves = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
     while len(low):
         if len(low) > _MOST_BOXES:
             return False
-        side /= 2
-        steps = np.array([[0.0, 0.0], [0.0, side], [side, 0.0], [side, side]])
-        low = (low[:, None, :] + steps).reshape(-1, 2)
-        low = low[(low[:, 0] <= low[:, 1] + side) & (low.sum(axis=1) <= math.pi)]
-        most, least = expit(t * np.cos(low)), expit(t * np.cos(low + side))
-        cosine = np.cos(np.minimum(low.sum(axis=1) + 2 * side, math.pi))
-        widest = np.max(
-            [
-                a**2 + b**2 - 2 * a * b * cosine
-                for a in (most[:, 0], least[:, 0])
-                for b in (most[:, 1], least[:, 1])
-            ],
-            axis=0,
-        )
+        side = side / 2
+        low = (low[:, None, :] + halves * side).reshape(-1, 3)
+        low = low[(low[:, 1] <= low[:, 2] + side[2]) & (low[:, 1] + low[:, 2] <= math.pi)]
+        high = low + side
+        ends = []
+        for j in (1, 2):
+            u = [s * np.cos(a) for s in (low[:, 0], high[:, 0]) for a in (low[:, j], high[:, j])]
+            ends.append((expit(np.min(u, axis=0)), expit(np.max(u, axis=0))))
+        cosine = np.cos(np.minimum(high[:, 1] + high[:, 2], math.pi))
+        corners = [a * a + b * b - 2 * a * b * cosine for a in ends[0] for b in ends[1]]
         # The factor pays for rounding in the corners.
-        low = low[widest * (1 + 1e-12) > claim**2]
+        low = low[np.max(corners, axis=0) * (1 + 1e-12) > claim**2]
     return True

@@ -53,7 +53,7 @@ class ObjectiveNoise:
     epsilon_noise: float
     epsilon_curvature: float
     excess: float
-    """What noise and extra regularisation are expected to cost in the summed objective, at most."""
+    """About what noise and extra regularisation cost in the summed objective."""
 
 
 def ridge_objective(

@@ -46,7 +46,8 @@ def hull(density: LogConcave, start: float = 1.0) -> Hull:
     """The envelope of tangents around the mode, which is found from `start`."""
     mode, width = _mode(density, start)
     points = mode + width * _POINTS
-    points = points[points > 1e-12 * mode]
+    # Nearer to zero a tangent can be so steep that the others look alike beside it.
+    points = points[points > 1e-4 * mode]
     values, slopes = density.log_density(points), density.slope(points)
     # Neighbouring tangents meet where both lines agree; equal slopes would be one line.
     keep = np.concatenate([[True], np.diff(slopes) < -1e-12 * np.abs(slopes).max()])
@@ -87,10 +88,12 @@ def _area(slope: Array, width: Array) -> Array:
 def _within(slope: Array, width: Array, rng: Generator) -> Array:
     """A point of [0, width] with density ∝ exp(slope·t); the last piece has no end."""
     uniform, tail = rng.random(slope.size), exponentials(slope.size, rng)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        steep = np.log1p(uniform * np.expm1(slope * width)) / slope
-        point = np.where(slope == 0, uniform * width, steep)
-        return np.where(np.isinf(width), tail / -slope, np.clip(point, 0.0, width))
+    rate = np.abs(slope)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Measured from the higher end, where the exponential cannot overflow.
+        steep = -np.log1p(uniform * np.expm1(-rate * width)) / rate
+        depth = np.clip(np.where(rate == 0, uniform * width, steep), 0.0, width)
+        return np.where(np.isinf(width), tail / rate, np.where(slope > 0, width - depth, depth))
 
 
 def _mode(density: LogConcave, start: float) -> tuple[float, float]:
