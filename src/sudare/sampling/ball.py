@@ -9,7 +9,6 @@ cuts deep this keeps a few percent, where proposing from the unrestricted Gaussi
 How many proposals a draw took depends on the data and must not be shown.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +41,8 @@ def ball_envelope(precision: Array, linear: Array, radius: float) -> BallEnvelop
     precision = checks.finite_array(dimensions=2, precision=precision)
     linear = checks.finite_array(dimensions=1, linear=linear)
     p = len(linear)
-    if precision.shape != (p, p) or not np.allclose(precision, precision.T, rtol=1e-9, atol=0.0):
+    slack = 1e-9 * float(np.abs(precision).max())
+    if precision.shape != (p, p) or np.abs(precision - precision.T).max() > slack:
         raise checks.InvalidInput("Expected precision to be symmetric, with a row for each entry")
     values, vectors = eigh(precision)
     if not values[0] > 0:
@@ -78,6 +78,6 @@ def _pull(values: Array, along: Array, radius: float) -> float:
 
     if beyond(0.0) <= 0:
         return 0.0
-    # There each of the two sums is at most half of B².
-    most = max(2 * len(values) / radius**2, math.sqrt(2.0) * float(np.linalg.norm(along)) / radius)
-    return float(brentq(beyond, 0.0, most, rtol=1e-9))
+    # There the two sums are at most B²/2 and B²/4.
+    most = 2 * max(len(values) / radius**2, float(np.linalg.norm(along)) / radius)
+    return float(brentq(beyond, 0.0, most, xtol=1e-12 * most, rtol=1e-9))

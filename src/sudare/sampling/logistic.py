@@ -96,6 +96,8 @@ def radial_envelope(target: LogisticPosterior, centre: Array, draws: int = 1) ->
     centre = checks.finite_array(dimensions=1, centre=centre)
     beta, m = target.temperature, target.curvature
     p = len(centre)
+    if target.rows.shape[1] != p:
+        raise checks.InvalidInput("Expected centre to have a number for each column of rows")
     slopes = expit(-(target.rows @ centre))
     weights = beta * slopes * (1 - slopes)
     scaled = target.rows * np.sqrt(weights)[:, None]
@@ -126,6 +128,7 @@ def radial_envelope(target: LogisticPosterior, centre: Array, draws: int = 1) ->
 
 def draw_radial(envelope: RadialEnvelope, size: int, rng: Generator) -> Array:
     """Independent exact draws, one a row."""
+    checks.count(size=size)
     target, p = envelope.target, len(envelope.centre)
     batch = max(1, min(64, _CHUNK // max(1, len(target.rows))))
     kept: list[Array] = []
@@ -147,10 +150,9 @@ def draw_radial(envelope: RadialEnvelope, size: int, rng: Generator) -> Array:
 def _psi(s: Array) -> Array:
     """(e^{−s} + s − 1)/s², ½ at zero, without cancellation."""
     small = s < 1e-2
-    safe = np.where(small, 1.0, s)
-    return np.where(
-        small, 0.5 - s / 6 + s * s / 24 - s**3 / 120, (np.expm1(-safe) + safe) / safe**2
-    )
+    near, safe = np.where(small, s, 0.0), np.where(small, 1.0, s)
+    series = 0.5 - near / 6 + near**2 / 24 - near**3 / 120 + near**4 / 720
+    return np.where(small, series, (np.expm1(-safe) + safe) / safe**2)
 
 
 def _growth(radii: Array, reach: float, floor: float, tilt: float) -> Array:
@@ -167,7 +169,7 @@ def _radial_density(p: int, reach: float, floor: float, tilt: float) -> logconca
 
     def slope(rho: Array) -> Array:
         s = reach * rho
-        rise = rho * np.where(s < 1e-8, 1.0, -np.expm1(-s) / np.maximum(s, 1e-300))
+        rise = rho * np.where(s > 1e-300, -np.expm1(-s) / np.maximum(s, 1e-300), 1.0)
         return (p - 1) / rho - ((1 - floor) * rise + floor * rho) * (1 - _SLACK) + tilt
 
     return logconcave.LogConcave(log_density, slope)

@@ -1,0 +1,313 @@
+"""Exact draws from logistic posteriors: the envelopes, and the law.
+
+In one and two dimensions the law is compared with quadrature; in ten and thirty with posteriors
+that fall apart into one-dimensional ones after a hidden rotation, and with importance weights. A
+right law is refused with probability at most 1e-12 by each distribution test (tests/statistical.py)
+and about 1e-12 by each comparison of means (seven standard errors); a temperature ten percent off
+is refused everywhere. All coins are seeded, so that the answers never change.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+from sudare.checks import InvalidInput
+from sudare.randomness import seeded
+from sudare.sampling import LogisticPosterior, RadialEnvelope, draw_radial, radial_envelope
+from sudare.sampling.logistic import _fourth_moment, _psi
+from tests.sampling.oracle import projected
+from tests.statistical import fits
+
+LINE = np.array([[1.2], [0.7], [-0.4], [2.0], [1.1], [0.3], [-1.5], [0.0], [2.2], [1.9]])
+PLANE = np.concatenate([seeded(4).normal(size=(25, 2)) @ [[1.5, 0.4], [0.0, 0.6]] + [0.5, 0.2]])
+
+
+def mode(target: LogisticPosterior) -> Any:
+    found = minimize(
+        lambda theta: target.potential(theta[None])[0],
+        np.zeros(target.rows.shape[1]),
+        jac=target.gradient,
+        method="BFGS",
+        options={"gtol": 1e-6},
+    )
+    return found.x
+
+
+def scaled(target: LogisticPosterior, factor: float) -> LogisticPosterior:
+    return target._replace(temperature=target.temperature * factor)
+
+
+def random_problem(seed: int) -> tuple[LogisticPosterior, Any]:
+    """A target and a centre, of every kind that could upset an envelope."""
+    rng = seeded(seed)
+    n, p = int(rng.integers(1, 60)), int(rng.integers(1, 9))
+    rows = rng.normal(size=(n, p)) * np.exp(rng.normal(size=p)) * 10.0 ** rng.uniform(-2, 1)
+    if seed % 3 == 0:
+        rows[rng.integers(n)] *= 100.0
+    if seed % 4 == 1:
+        rows = np.concatenate([rows, np.repeat(rows[:1], 30, axis=0), np.zeros((5, p))])
+    target = LogisticPosterior(rows, 10.0 ** rng.uniform(-2, 2), 10.0 ** rng.uniform(-3, 2))
+    centre = mode(target)
+    if seed % 2:
+        centre = centre + rng.normal(size=p) * 10.0 ** rng.uniform(-3, 0)
+    return target, centre
+
+
+def both_kinds(envelope: RadialEnvelope) -> list[RadialEnvelope]:
+    """The two lower bounds, each with a reach computed here."""
+    target, centre = envelope.target, envelope.centre
+    share = 1 / (1 + np.exp(np.clip(target.rows @ centre, -700, 700)))
+    weights = target.temperature * share * (1 - share)
+    a = target.rows @ envelope.whitening
+    curvatures = 1 / (envelope.whitening**2).sum(axis=0)
+    longest = float(np.sqrt((a * a).sum(axis=1).max()))
+    fourth = math.sqrt(_fourth_moment(a, weights))
+    low = target.curvature / float(curvatures.max())
+    return [
+        dataclasses.replace(envelope, kind="leverage", reach=longest, floor=low),
+        dataclasses.replace(envelope, kind="fourth", reach=fourth, floor=0.0),
+    ]
+
+
+def spare(envelope: RadialEnvelope, directions: Any, radii: Any) -> Any:
+    """U(θ̂ + h) − U(θ̂) − G(ρ), in units of what rounding can do to it."""
+    thetas = envelope.centre + (radii[:, None] * directions) @ envelope.whitening.T
+    values = envelope.target.potential(thetas)
+    bound = envelope.lower_bound(radii)
+    size = np.abs(values) + abs(envelope.value) + np.abs(bound) + envelope.tilt * radii
+    return (values - envelope.value - bound) / (1e-10 * (1e-3 + size))
+
+
+def trial_directions(envelope: RadialEnvelope, rng: Any) -> Any:
+    """At random, along the longest rows, along the gradient and along the axes."""
+    p = len(envelope.centre)
+    a = envelope.target.rows @ envelope.whitening
+    longest = a[np.argsort(-(a * a).sum(axis=1))[:10]]
+    longest = longest[np.linalg.norm(longest, axis=1) > 0]
+    gradient = envelope.whitening.T @ envelope.target.gradient(envelope.centre)
+    chosen = np.concatenate([longest, gradient[None] + 1e-300, np.eye(p)])
+    near = np.repeat(chosen, 20, axis=0) + 0.01 * rng.normal(size=(20 * len(chosen), p))
+    every = np.concatenate([rng.normal(size=(600, p)), chosen, -chosen, near, -near])
+    norms = np.linalg.norm(every, axis=1)
+    return every[norms > 1e-200] / norms[norms > 1e-200, None]
+
+
+class TestEnvelope:
+    def test_never_above_the_potential(self) -> None:
+        points, worst, broken = 0, math.inf, 0
+        for seed in range(120):
+            target, centre = random_problem(seed)
+            envelope = radial_envelope(target, centre, 10**9)
+            rng = seeded(1000 + seed)
+            for one in [envelope, *both_kinds(envelope)]:
+                directions = trial_directions(one, rng)
+                for low, high in ((-4, 0), (0, 4)):
+                    radii = 10.0 ** rng.uniform(low, high, len(directions))
+                    worst = min(worst, float(spare(one, directions, radii).min()))
+                    points += len(radii)
+                wrong = dataclasses.replace(one, reach=one.reach / 2, floor=0.0)
+                radii = 10.0 ** rng.uniform(-1, 2, len(directions))
+                broken += bool((spare(wrong, directions, radii) < -1e3).any())
+        assert points > 200_000
+        assert worst > -1.0
+        assert broken > 30  # half the reach would be found out
+
+    def test_psi(self) -> None:
+        s = np.concatenate([[0.0], np.geomspace(1e-12, 1e6, 400), [0.00999999, 0.01, 1e150]])
+        for x, found in zip(s.tolist(), _psi(s).tolist(), strict=True):
+            with mpmath.workdps(60):
+                exact = (mpmath.exp(-mpmath.mpf(x)) + x - 1) / mpmath.mpf(x) ** 2 if x else 0.5
+            assert found == pytest.approx(float(exact), rel=2e-13)
+
+    def test_reach_and_tilt(self) -> None:
+        target, _ = random_problem(6)
+        envelope = radial_envelope(target, mode(target), 1)
+        whitened = envelope.whitening
+        share = 1 / (1 + np.exp(target.rows @ envelope.centre))
+        weights = target.temperature * share * (1 - share)
+        hessian = (target.rows.T * weights) @ target.rows
+        hessian += target.curvature * np.eye(len(hessian))
+        assert np.abs(whitened.T @ hessian @ whitened - np.eye(len(hessian))).max() < 1e-8
+        assert envelope.tilt < 1e-3
+
+    def test_the_cheaper_one_always(self) -> None:
+        """Many spread rows favour the fourth moment; one long row the leverage."""
+        rng = seeded(1)
+        spread = LogisticPosterior(rng.normal(size=(2000, 3)), 1.0, 0.1)
+        lone = LogisticPosterior(np.array([[3.0]]), 1.0, 5.0)
+        for target, expected in ((spread, "fourth"), (lone, "leverage")):
+            envelopes = [radial_envelope(target, mode(target), 1000) for _ in range(3)]
+            assert {e.kind for e in envelopes} == {expected}
+            assert len({e.hull.log_mass for e in envelopes}) == 1
+        few = LogisticPosterior(rng.normal(size=(300, 12)), 1.0, 1.0)
+        assert radial_envelope(few, mode(few), 1).kind == "leverage"
+        assert radial_envelope(few, mode(few), 10**6).kind == "fourth"
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_fourth_moment(self, seed: int) -> None:
+        rng = seeded(seed)
+        n, p = int(rng.integers(1, 40)), seed + 1
+        a, weights = rng.normal(size=(n, p)) * np.exp(rng.normal(size=p)), rng.random(n)
+        # Climbing (a convex function lies above its tangents) from many points.
+        v = np.concatenate([rng.normal(size=(300, p)), a])
+        for _ in range(300):
+            v /= np.linalg.norm(v, axis=1)[:, None]
+            v = (weights * (v @ a.T) ** 3) @ a
+        v /= np.linalg.norm(v, axis=1)[:, None]
+        most = float((weights * (v @ a.T) ** 4).sum(axis=1).max())
+        bound = _fourth_moment(a, weights)
+        assert most * (1 - 1e-12) <= bound <= 1.3 * most
+
+    def test_fourth_moment_of_many_rows(self) -> None:
+        a = seeded(9).normal(size=(5000, 6))
+        bound = _fourth_moment(a, np.full(5000, 1 / 5000))
+        assert 3.0 < bound < 4.0  # E(v·a)⁴ = 3 in every direction; without c, 1 + p/… more
+
+
+class TestLaw:
+    @pytest.mark.parametrize("radius", [math.inf, 1.2, 0.3])
+    @pytest.mark.parametrize("shift", [0.0, 0.3, -1.0])
+    def test_line(self, shift: float, radius: float) -> None:
+        target = LogisticPosterior(LINE, 2.5, 0.3, radius)
+        envelope = radial_envelope(target, mode(target) + shift, 1000)
+        sample = draw_radial(envelope, 60_000, seeded(2))[:, 0]
+        for factor in (1 / 1.4, 1.0, 1.4) if radius < 1 else (1 / 1.2, 1.0, 1.2):
+            other = scaled(target, factor)
+            cdf = projected(other.potential, [1.0], mode(target), 12.0, radius)
+            assert fits(sample, cdf) == (factor == 1)
+
+    @pytest.mark.parametrize("radius", [math.inf, 0.8])
+    @pytest.mark.parametrize("shift", [(0.0, 0.0), (0.2, -0.3), (-0.6, 0.4)])
+    def test_plane(self, shift: Any, radius: float) -> None:
+        target = LogisticPosterior(PLANE, 2.0, 0.5, radius)
+        envelope = radial_envelope(target, mode(target) + shift, 1000)
+        sample = draw_radial(envelope, 60_000, seeded(5))
+        refused = 0
+        for u in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-0.8, 0.6]):
+            right = projected(target.potential, u, mode(target), 8.0, radius)
+            assert fits(sample @ u, right)
+            for factor in (1 / 1.2, 1.2):
+                wrong = projected(scaled(target, factor).potential, u, mode(target), 8.0, radius)
+                refused += not fits(sample @ u, wrong)
+        assert refused >= 4
+        if radius < math.inf:
+            assert np.linalg.norm(sample, axis=1).max() <= radius
+
+    @pytest.mark.parametrize("p", [10, 30])
+    def test_many_dimensions(self, p: int) -> None:
+        """Rows along the axes of a rotated frame: the coordinates there are independent."""
+        rng = seeded(p)
+        rotation = np.linalg.qr(rng.normal(size=(p, p)))[0]
+        axis_rows = [rng.normal(size=(20, 1)) + 0.7 for _ in range(p)]
+        rows = np.concatenate([z * rotation[k] for k, z in enumerate(axis_rows)])
+        target = LogisticPosterior(rows, 3.0, 4.0)
+        envelope = radial_envelope(target, mode(target) + 0.02, 20_000)
+        own = draw_radial(envelope, 20_000, seeded(8)) @ rotation.T
+        scores = np.empty_like(own)
+        refused = 0
+        for k, z in enumerate(axis_rows):
+            line = LogisticPosterior(z, 3.0, 4.0)
+            cdf = projected(line.potential, [1.0], mode(line), 4.0)
+            assert fits(own[:, k], cdf)
+            wrong = projected(scaled(line, 1.25).potential, [1.0], mode(line), 4.0)
+            refused += not fits(own[:, k], wrong)
+            scores[:, k] = stats.norm.ppf(np.clip(cdf(own[:, k]), 1e-12, 1 - 1e-12))
+        assert refused > p / 2
+        # Independence: any signed sum of the scores is normal, their squares' sum chi-squared.
+        for signs in np.where(seeded(0).random((20, p)) < 0.5, -1, 1):
+            assert fits(scores @ signs / math.sqrt(p), stats.norm.cdf)
+        assert fits((scores**2).sum(axis=1), stats.chi2(p).cdf)
+        together = scores.copy()
+        together[:, 1] = (scores[:, 0] + 2 * scores[:, 1]) / math.sqrt(5)
+        assert not fits((together[:, 0] + together[:, 1]) / math.sqrt(2), stats.norm.cdf)
+
+    def test_ten_correlated_dimensions(self) -> None:
+        """Moments against a Gaussian proposal, weighted."""
+        rng = seeded(21)
+        rows = rng.normal(size=(60, 10)) @ rng.normal(size=(10, 10)) / 3 + 0.3
+        target = LogisticPosterior(rows, 1.5, 2.0)
+        centre = mode(target)
+        envelope = radial_envelope(target, centre + 0.03, 20_000)
+        sample = draw_radial(envelope, 20_000, seeded(3))
+        inflated = rng.normal(size=(200_000, 10)) * 1.15
+        proposals = centre + inflated @ envelope.whitening.T
+
+        def gap(kept: LogisticPosterior) -> float:
+            logs = (inflated**2).sum(axis=1) / (2 * 1.15**2) - kept.potential(proposals)
+            weights = np.exp(logs - logs.max())
+            weights /= weights.sum()
+            worst = 0.0
+            for power in (1, 2, 3):
+                theirs, ours = (proposals - centre) ** power, (sample - centre) ** power
+                mean = weights @ theirs
+                error = np.sqrt(weights**2 @ (theirs - mean) ** 2 + ours.var(axis=0) / len(ours))
+                worst = max(worst, float(np.abs((ours.mean(axis=0) - mean) / error).max()))
+            return worst
+
+        assert gap(target) < 7
+        assert gap(scaled(target, 1.1)) > 7
+
+    def test_all_rows_zero_is_the_prior(self) -> None:
+        target = LogisticPosterior(np.zeros((4, 3)), 2.0, 4.0)
+        sample = draw_radial(radial_envelope(target, np.full(3, 0.1)), 40_000, seeded(0))
+        assert fits(2 * sample[:, 0], stats.norm.cdf)
+        assert not fits(2.1 * sample[:, 0], stats.norm.cdf)
+
+    def test_repeats_with_the_same_coins(self) -> None:
+        target = LogisticPosterior(PLANE, 2.0, 0.5)
+        draws = [draw_radial(radial_envelope(target, np.zeros(2)), 5, seeded(1)) for _ in range(2)]
+        assert draws[0].shape == (5, 2)
+        assert (draws[0] == draws[1]).all()
+
+
+class TestTarget:
+    def test_potential_and_gradient(self) -> None:
+        rows = seeded(0).normal(size=(5000, 3))
+        target = LogisticPosterior(rows, 0.7, 0.2)
+        thetas = seeded(1).normal(size=(4, 3)) * 3
+        naive = [0.7 * np.log1p(np.exp(-rows @ t)).sum() + 0.1 * t @ t for t in thetas]
+        assert target.potential(thetas) == pytest.approx(naive, rel=1e-12)
+        for k in range(3):
+            step = 1e-5 * np.eye(3)[k]
+            rise = target.potential(np.array([thetas[0] + step, thetas[0] - step]))
+            numeric = (rise[0] - rise[1]) / 2e-5
+            assert target.gradient(thetas[0])[k] == pytest.approx(numeric, rel=1e-5)
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"rows": np.array([[np.nan, 1.0]])}, "rows"),
+            ({"rows": np.array([[np.inf, 1.0]])}, "rows"),
+            ({"rows": np.ones(3)}, "rows"),
+            ({"rows": np.empty((0, 2))}, "rows"),
+            ({"temperature": 0.0}, "temperature"),
+            ({"temperature": -1.0}, "temperature"),
+            ({"curvature": 0.0}, "curvature"),
+            ({"curvature": math.nan}, "curvature"),
+            ({"radius": 0.0}, "radius"),
+            ({"radius": -2.0}, "radius"),
+            ({"radius": math.nan}, "radius"),
+        ],
+    )
+    def test_refused(self, change: dict[str, Any], named: str) -> None:
+        right = LogisticPosterior(PLANE, 1.0, 1.0)
+        radial_envelope(right, np.zeros(2))
+        with pytest.raises(InvalidInput, match=named):
+            radial_envelope(right._replace(**change), np.zeros(2))
+
+    @pytest.mark.parametrize("centre", [[np.nan, 0.0], np.zeros((1, 2)), np.zeros(3)])
+    def test_refused_centre(self, centre: Any) -> None:
+        with pytest.raises(InvalidInput, match="centre"):
+            radial_envelope(LogisticPosterior(PLANE, 1.0, 1.0), centre)
+
+    @pytest.mark.parametrize("size", [0, -1, 1.5])
+    def test_refused_size(self, size: Any) -> None:
+        envelope = radial_envelope(LogisticPosterior(PLANE, 1.0, 1.0), np.zeros(2))
+        with pytest.raises(InvalidInput, match="size"):
+            draw_radial(envelope, size, seeded(0))
