@@ -10,7 +10,7 @@ over the variance of the test targets. References: objective perturbation, pure 
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import sqrt
+from math import nan, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,6 +185,8 @@ def _classification_rows(
                 yield _beside(title, curve[i], DIFFPRIVLIB, study.curves[DIFFPRIVLIB][i])
             else:
                 yield Row(name=title, value=curve[i], unit="correct")
+    if DIFFPRIVLIB not in study.curves:
+        yield Row(name="not compared: diffprivlib could not be installed", value=nan, unit="")
     yield Row(name=f"breast cancer, {scaling}: not private", value=study.best, unit="correct")
     yield Row(name=f"breast cancer, {scaling}: majority", value=study.constant, unit="correct")
 

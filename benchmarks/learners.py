@@ -9,7 +9,7 @@ table of extra memory. A first fit also plans its noise; later fits of the same 
 import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import count, product
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -125,7 +125,7 @@ def _beside_diffprivlib(tables: list[Data], repeat: int) -> Iterator[Row]:
                         "<= 1",
                     )
     except peers.Unavailable as problem:
-        yield Row(name=f"not compared: {problem}", value=0.0, unit="")
+        yield Row(name=f"not compared: {problem}", value=nan, unit="")
 
 
 def _turns(data: Data, kind: Kind, name: str, peer: peers.Peer, repeat: int) -> tuple[float, float]:

@@ -270,8 +270,9 @@ class Talkative:
 
 
 def test_array_errors_hide_what_led_to_them() -> None:
+    rows: Any = [Talkative()]
     with pytest.raises(InvalidInput) as caught:
-        checks.finite_array(rows=[Talkative()])
+        checks.finite_array(rows=rows)
     assert "QX12345" not in "".join(traceback.format_exception(caught.value))
 
 

@@ -160,7 +160,7 @@ def _loss_epsilon(pure: tuple[tuple[float, int], ...], mu: float, delta: float) 
         return 0.0
     # It walked down the grid by repeated subtraction, which drifts; the curve itself does not.
     epsilon, step = max(up(found, 2.0**-36), 1e-12), 2.0**-36
-    while losses.get_delta_for_epsilon(epsilon) > usable:
+    while epsilon < math.inf and losses.get_delta_for_epsilon(epsilon) > usable:
         epsilon, step = up(epsilon, step), step * 2
     return epsilon
 

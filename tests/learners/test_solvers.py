@@ -642,7 +642,7 @@ def test_ridge_recovers_from_a_poor_first_solution(
         return solvers.into_ball(theta + off * radius * rng.normal(size=len(theta)), radius)
 
     inside = 0
-    for made in some_problems("ridge"):
+    for made in [*some_problems("ridge"), flat_on_the_sphere()]:
         straight = made.solve()
         best = Exact(made).minimiser(straight)
         bound = 2 * made.tolerance.relative * made.tolerance.radius
@@ -652,6 +652,16 @@ def test_ridge_recovers_from_a_poor_first_solution(
         assert distance(best, theta) <= bound
         inside += bool(np.linalg.norm(theta) < made.tolerance.radius * (1 - 1e-9))
     assert 2 <= inside <= 16
+
+
+def flat_on_the_sphere() -> Problem:
+    """Curvatures far apart and hardly any pull: steps that ignore the sphere would run away."""
+    table = np.array([[0.999, 0.0], [0.0, 0.01]])
+    made = problem("ridge", table, [1.0, -1.0], curvature=1e-4, radius=1.0)
+    hessian = 2 * made.rows.weighted_gram() + made.tolerance.curvature * np.eye(2)
+    best = np.array([0.6, 0.8])
+    made.noise = 2 * made.rows.moments(made.targets) - hessian @ best - 1e-4 * best
+    return made
 
 
 def test_the_curvature_below_which_rounding_would_show() -> None:
