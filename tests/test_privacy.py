@@ -69,7 +69,7 @@ WORDS = st.text(
     st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20
 )
 CIRCUMSTANCES: dict[str, st.SearchStrategy[Any]] = {
-    "unit": WORDS,
+    "unit": st.from_regex(r"[^\W\d][\w -]{0,39}", fullmatch=True),
     "assumptions": st.lists(WORDS, max_size=3).map(tuple),
 }
 CENTRAL: dict[str, st.SearchStrategy[Any]] = {
@@ -565,3 +565,22 @@ def test_printed_numbers_are_never_rounded_down(epsilon: float, delta: float) ->
 def test_rounding_to_the_nearest_would_be_noticed() -> None:
     assert Decimal(f"{1.00004:.4g}") < Decimal("1.00004")
     assert "ε = 1.001," in str(account([PureEvent(1.00004)]))
+
+
+@pytest.mark.parametrize(
+    "unit", ["", " ", "row\n", "row. (ε = 0.01)", "1st", "r" * 41, "a\tb", "row;", 3, None]
+)
+def test_a_unit_cannot_pass_for_part_of_the_sentence(unit: Any) -> None:
+    with pytest.raises(InvalidInput, match="unit"):
+        PureEvent(1.0, unit=unit)
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "x" * 401, "\x1b[31mred"])
+def test_an_assumption_is_one_printable_sentence(text: str) -> None:
+    with pytest.raises(InvalidInput, match="assumptions"):
+        PureEvent(1.0, assumptions=(text,))
+
+
+def test_a_guarantee_made_by_hand_is_checked_too() -> None:
+    with pytest.raises(InvalidInput, match="same unit"):
+        Guarantee((PureEvent(1.0), PureEvent(1.0, unit="patient")))

@@ -6,8 +6,8 @@ hard as telling N(0, 1) from N(μ, 1). Its exact curve (Balle and Wang 2018) is
     δ(ε) = Φ(−a) − e^ε Φ(−b),    a = ε/μ − μ/2,    b = ε/μ + μ/2.
 
 A mechanism is ρ-zCDP (Bun and Steinke 2016) when its Rényi divergence of order α is at most αρ for
-every α > 1; the conversion used is that of Canonne, Kamath and Steinke (2020), the best known for a
-single order:
+every α > 1; the conversion used is that of Canonne, Kamath and Steinke (2020), the best closed form
+for a single order:
 
     δ(ε) = min over α > 1 of exp((α−1)(αρ−ε)) / (α−1) · (1 − 1/α)^α.
 

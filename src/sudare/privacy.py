@@ -123,6 +123,17 @@ class Guarantee:
     at_delta: float = 0.0
     """The δ at which the sentence is told."""
 
+    def __post_init__(self) -> None:
+        for event in self.events:
+            if not isinstance(event, Event):
+                raise checks.InvalidInput(f"Unknown event: {type(event).__name__}")
+        for field in ("neighbours", "unit"):
+            if len({getattr(event, field) for event in self.events}) > 1:
+                raise checks.InvalidInput(
+                    f"Expected all events to have the same {field}: "
+                    "guarantees about different things do not add up"
+                )
+
     def epsilon(self, delta: float | None = None) -> float:
         """The least ε known to hold at this δ (that of the sentence by default), rounded up.
 
@@ -184,22 +195,13 @@ def account(events: Iterable[Event], delta: float = 0.0) -> Guarantee:
     (ε, δ) ones by addition. Units and neighbour relations are never mixed.
     """
     checks.delta_like(delta=delta)
-    events = tuple(events)
-    for event in events:
-        if not isinstance(event, Event):
-            raise checks.InvalidInput(f"Unknown event: {type(event).__name__}")
-    for field in ("neighbours", "unit"):
-        if len({getattr(event, field) for event in events}) > 1:
-            raise checks.InvalidInput(
-                f"Expected all events to have the same {field}: "
-                "guarantees about different things do not add up"
-            )
-    needed = _parts(events).plain_delta
+    guarantee = Guarantee(tuple(events), delta)
+    needed = _parts(guarantee.events).plain_delta
     if delta < needed:
         raise checks.InvalidInput(
             f"Expected delta={delta} >= {needed}, what the plain (ε, δ) events use up already"
         )
-    return Guarantee(events, delta)
+    return guarantee
 
 
 def encode(events: Iterable[Event]) -> bytes:
@@ -253,10 +255,12 @@ def _check_circumstances(event: _Central | _Local) -> None:
         raise checks.InvalidInput("Expected neighbours to be a member of Neighbours")
     if (event.neighbours is Neighbours.LOCAL) != isinstance(event, _Local):
         raise checks.InvalidInput("Expected neighbours=LOCAL for a LocalEvent, and only there")
-    if not (isinstance(event.unit, str) and event.unit.strip()):
+    # Both are printed inside sentences that people sign: nothing may pass for the sentence itself.
+    if not (isinstance(event.unit, str) and re.fullmatch(r"[^\W\d][\w -]{0,39}", event.unit)):
         raise checks.InvalidInput("Expected unit to be a word such as 'row' or 'user'")
     if not isinstance(event.assumptions, tuple) or not all(
-        isinstance(text, str) for text in event.assumptions
+        isinstance(text, str) and text.isprintable() and len(text) <= 400
+        for text in event.assumptions
     ):
         raise checks.InvalidInput("Expected assumptions to be a tuple of sentences")
 

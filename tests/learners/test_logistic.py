@@ -127,6 +127,11 @@ def test_labels_may_be_agreed_on_beforehand() -> None:
             learner(classes=wrong).fit(TABLE, SIGNS)
 
 
+def test_a_small_ball_is_kept() -> None:
+    fitted = learner(epsilon=1e6, radius=0.1, regularization=1e-3).fit(TABLE, SIGNS)
+    assert np.linalg.norm(fitted.sealed_.values) == pytest.approx(0.1, abs=1e-6)
+
+
 def test_which_label_comes_first_only_turns_the_sign() -> None:
     one = learner(epsilon=1e6).fit(TABLE, np.where(SIGNS > 0, "b", "a"))
     two = learner(epsilon=1e6).fit(TABLE, np.where(SIGNS > 0, "a", "b"))

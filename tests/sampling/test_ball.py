@@ -49,7 +49,7 @@ def test_plane(linear: Any, radius: float) -> None:
     for u in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8]):
         centre = np.linalg.solve(TILTED, c)
         assert fits(sample @ u, projected(potential(TILTED, c), u, centre, 20.0, radius))
-        wrong = projected(potential(1.5 * TILTED, 1.5 * c + 0.1), u, centre, 20.0, radius)
+        wrong = projected(potential(1.5 * TILTED, 1.5 * c + 0.5), u, centre, 20.0, radius)
         refused += not fits(sample @ u, wrong)
     assert refused
 
@@ -62,8 +62,8 @@ def test_weak_precision_in_many_dimensions(p: int, weight: float) -> None:
     sample = draw_ball(envelope, 20_000, seeded(p))
     lengths = np.linalg.norm(sample, axis=1) / 0.2
     # ‖θ‖^p is uniform on the ball, and the precision too weak to show.
-    assert fits(lengths**p, lambda x: x) == (weight * 0.04 < 1)
-    assert not fits(lengths ** (p + 1), lambda x: x)
+    assert fits(lengths**p, lambda x: x)
+    assert not fits(lengths ** (1.3 * p), lambda x: x)
     half = (p - 1) / 2
     turned = (1 + sample[:, 0] / np.linalg.norm(sample, axis=1)) / 2
     assert fits(turned, stats.beta(half, half).cdf)

@@ -49,7 +49,9 @@ class TwoClasses(ClassifierMixin):
             kind = type_of_target(labels, input_name="y")
             self.classes_, codes = np.unique(labels, return_inverse=True)
         except TypeError:
-            raise checks.InvalidInput("Expected labels of one type, all numbers or all text") from None
+            raise checks.InvalidInput(
+                "Expected labels of one type, all numbers or all text"
+            ) from None
         if kind != "binary":
             # The wording is scikit-learn's contract for classifiers of two classes.
             raise checks.InvalidInput(
