@@ -6,111 +6,34 @@ An answer ε is safe when the exact δ at ε is no more than the δ asked for, a
 
 import itertools
 import math
-import time
-from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mpmath import MPContext
 
-from sudare.composition import Parts, delta, epsilon, parts
+from sudare.composition import delta, epsilon, parts
 from sudare.curves import (
     concentrated_delta,
     concentrated_epsilon,
     gaussian_delta,
     gaussian_epsilon,
 )
+from tests.exact_losses import (
+    assert_safe,
+    assert_safe_and_tight,
+    exact_equal,
+    exact_gaussian,
+    exact_with_gaussian,
+    mp,
+    mpf,
+    pure,
+)
+from tests.support.strategies import spread
 
-mp = MPContext()  # a context of its own: nobody else's precision is touched
 mp.dps = 50
-mpf = mp.mpf
-
-Curve = Callable[[Any], Any]
 """The exact δ at ε."""
-
-
-def pure(*epsilons: float) -> Parts:
-    return parts(epsilons, (), (), ())
-
-
-def spread(low: float, high: float) -> st.SearchStrategy[float]:
-    """Floats spread evenly over the orders of magnitude between two bounds."""
-    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
-
-
-def exact_equal(one: float, times: int) -> Curve:
-    """`times` releases of ε = `one`: the loss is (2j − k)ε with a binomial j."""
-
-    def curve(at: Any) -> Any:
-        eps, at = mpf(one), mpf(at)
-        p = 1 / (1 + mp.exp(-eps))
-        # Beyond 14 standard deviations of j lies less than 1e-40 in all.
-        first = min(times, int(times * p + 14 * mp.sqrt(times * p * (1 - p))) + 1)
-        mass = mp.binomial(times, first) * p**first * (1 - p) ** (times - first)
-        growth, share = mp.exp(2 * eps), mp.exp(at - (2 * first - times) * eps)  # e^(ε − loss)
-        total = mpf(0)
-        for j in range(first, -1, -1):
-            if share >= 1:
-                break
-            total += mass * (1 - share)
-            mass *= mpf(j) / (times - j + 1) * (1 - p) / p
-            share *= growth
-        return total
-
-    return curve
-
-
-@cache
-def outcomes(epsilons: tuple[float, ...]) -> list[tuple[Any, Any]]:
-    """The loss and the probability of every one of the 2^k outcomes of k randomised responses."""
-    found = []
-    for signs in itertools.product((1, -1), repeat=len(epsilons)):
-        steps = [sign * mpf(eps) for sign, eps in zip(signs, epsilons, strict=True)]
-        found.append((mp.fsum(steps), mp.fprod(1 / (1 + mp.exp(-step)) for step in steps)))
-    return found
-
-
-def exact_by_enumeration(epsilons: tuple[float, ...]) -> Curve:
-    def curve(at: Any) -> Any:
-        above = [(loss, mass) for loss, mass in outcomes(epsilons) if loss > at]
-        return mp.fsum(mass * (1 - mp.exp(at - loss)) for loss, mass in above)
-
-    return curve
-
-
-def exact_gaussian(at: Any, mu: Any) -> Any:
-    def upper(x: Any) -> Any:
-        return mp.erfc(x / mp.sqrt(2)) / 2
-
-    at, mu = mpf(at), mpf(mu)
-    return upper(at / mu - mu / 2) - mp.exp(at) * upper(at / mu + mu / 2)
-
-
-def exact_with_gaussian(epsilons: tuple[float, ...], mu: Any) -> Curve:
-    """Given the outcomes of the pure releases, what is left is the Gaussian curve, shifted."""
-
-    def curve(at: Any) -> Any:
-        return mp.fsum(mass * exact_gaussian(at - loss, mu) for loss, mass in outcomes(epsilons))
-
-    return curve
-
-
-def assert_safe(released: Parts, at_delta: float, curve: Curve) -> float:
-    answer = epsilon(released, at_delta)
-    assert curve(answer) <= at_delta
-    return answer
-
-
-def assert_safe_and_tight(
-    released: Parts, at_delta: float, curve: Curve, tightness: float = 0.01
-) -> None:
-    answer = assert_safe(released, at_delta, curve)
-    if answer > 0:
-        assert curve(answer * (1 - tightness)) > at_delta
 
 
 # One release, and plain sums
@@ -186,113 +109,6 @@ def test_what_plain_releases_leave_of_delta_goes_to_the_others(used: float, rati
     left = mpf(whole) - mpf(used)
     assert exact_gaussian(rest, 0.5) <= left
     assert rest == 0 or exact_gaussian(rest * (1 - mpf(10) ** -6), 0.5) > left
-
-
-# Pure releases
-
-
-KOV = [(1.0, 3), (0.1, 20), (0.1, 100), (0.5, 30), (0.01, 1000), (2.0, 10)]
-
-
-def kairouz_oh_viswanath(one: float, times: int, i: int) -> Any:
-    """The δ of their theorem at ε' = (k − 2i)ε."""
-    eps = mpf(one)
-    terms = (
-        mp.binomial(times, j) * (mp.exp((times - j) * eps) - mp.exp((times - 2 * i + j) * eps))
-        for j in range(i)
-    )
-    return mp.fsum(terms) / (1 + mp.exp(eps)) ** times
-
-
-@pytest.mark.parametrize(("one", "times"), KOV)
-def test_equal_pure_releases_against_the_published_theorem(one: float, times: int) -> None:
-    tried = 0
-    for i in range(times // 2, 0, -max(1, math.isqrt(times))):
-        exact = (times - 2 * i) * Fraction(one)
-        at_delta = float(kairouz_oh_viswanath(one, times, i))
-        if 1e-9 < at_delta < 0.9:
-            tried += 1
-            answer = epsilon(pure(*[one] * times), at_delta)
-            assert answer >= exact * (1 - Fraction(1, 10**12))  # δ was rounded to a double
-            assert answer <= exact * Fraction(101, 100) + Fraction(one) / 100
-    assert tried > 0
-
-
-@pytest.mark.parametrize("at_delta", [1e-9, 1e-6, 1e-3, 0.1, 0.4])
-@pytest.mark.parametrize(("one", "times"), KOV)
-def test_equal_pure_releases(one: float, times: int, at_delta: float) -> None:
-    assert_safe_and_tight(pure(*[one] * times), at_delta, exact_equal(one, times))
-
-
-@pytest.mark.parametrize(
-    ("one", "times", "at_delta"),
-    [
-        (1.9410959090270465, 100, 0.3),
-        (1.2453938716021575, 1000, 0.3),
-        (2.3863497510858624, 30, 0.1),
-        (1.9372452625579328, 30, 0.1),
-        (2.362221818342314, 300, 0.1),
-    ],
-)
-def test_long_grids_do_not_drift_to_the_unsafe_side(
-    one: float, times: int, at_delta: float
-) -> None:
-    assert_safe_and_tight(pure(*[one] * times), at_delta, exact_equal(one, times))
-
-
-@pytest.mark.parametrize(
-    ("one", "times"),
-    [(1e-3, 100_000), (0.003267252933230836, 947_312), (0.002934435817198117, 1_673_878)],
-)
-def test_very_many_releases(one: float, times: int) -> None:
-    assert_safe_and_tight(pure(*[one] * times), 1e-6, exact_equal(one, times))
-
-
-MIXED = [
-    (1.0, 0.5),
-    (0.5, 0.3, 0.01),
-    (2.0, 1e-3, 1e-3, 0.7),
-    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),
-    (3.0, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05),
-    (1e-4, 2e-4, 5e-4, 1e-3),
-    (math.pi / 4, math.e / 4, math.sqrt(2) / 3, 0.1, 0.1, 0.1),
-]
-
-
-@pytest.mark.parametrize("at_delta", [1e-9, 1e-5, 0.01, 0.2])
-@pytest.mark.parametrize("epsilons", MIXED, ids=str)
-def test_different_pure_releases(epsilons: tuple[float, ...], at_delta: float) -> None:
-    assert_safe_and_tight(pure(*epsilons), at_delta, exact_by_enumeration(epsilons))
-
-
-def test_enumeration_and_binomials_agree() -> None:
-    for at in (0.0, 0.7, 2.9):
-        one, two = exact_equal(0.5, 6)(at), exact_by_enumeration((0.5,) * 6)(at)
-        assert abs(one - two) < mpf(10) ** -45
-
-
-def test_a_tiny_release_among_large_ones_needs_no_vast_grid() -> None:
-    started = time.process_time()
-    answer = epsilon(pure(*[1.0] * 20, 1e-7), 1e-6)
-    assert time.process_time() - started < 20
-    curve = exact_equal(1.0, 20)  # without the tiny one: a lower bound
-    assert curve(answer) <= 1e-6
-    assert curve(answer * 0.99) > 1e-6
-
-
-def test_pure_releases_too_large_for_loss_distributions() -> None:
-    assert epsilon(pure(800.0, 1.0), 1e-6) == 801.0
-    assert epsilon(pure(1e300, 1e300), 1e-6) == 2 * 1e300
-    assert epsilon(pure(1e200, 1e300), 1e-6) == pytest.approx(1e300)
-    assert epsilon(parts([1.0], [1e200], (), ()), 1e-6) == math.inf
-
-
-def test_more_different_releases_than_are_composed_tightly() -> None:
-    many = [0.01 + 1e-4 * k for k in range(201)]
-    tight, loose = epsilon(pure(*many[:200]), 1e-6), epsilon(pure(*many), 1e-6)
-    rho = sum(eps * eps / 2 for eps in many)
-    assert loose == pytest.approx(concentrated_epsilon(rho, 1e-6), rel=1e-9)
-    assert tight < loose < 1.2 * tight
 
 
 # Gaussian releases

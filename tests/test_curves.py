@@ -22,6 +22,7 @@ from sudare.curves import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from tests.support.strategies import spread
 
 mp = MPContext()  # a context of its own: nobody else's precision is touched
 mp.dps = 80
@@ -29,11 +30,6 @@ mpf = mp.mpf
 MORE = 1 + mpf(10) ** -9
 SMALLEST = 2.0**-1022
 """The least δ a curve ever answers with."""
-
-
-def spread(low: float, high: float) -> st.SearchStrategy[float]:
-    """Floats spread evenly over the orders of magnitude between two bounds."""
-    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
 
 
 def exact_gaussian_delta(epsilon: Any, mu: Any) -> Any:

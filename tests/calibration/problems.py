@@ -1,6 +1,5 @@
 """Public numbers to calibrate for, and a search for the worst case, shared by several tests."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +9,10 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from sudare.randomness import seeded
+from tests.support.strategies import spread
 
 Array = NDArray[np.float64]
 TIGHT = mpf(10) ** -6
-
-
-def spread(low: float, high: float) -> st.SearchStrategy[float]:
-    """Floats spread evenly over the orders of magnitude between two bounds."""
-    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
 
 
 EPSILON = spread(1e-4, 50)

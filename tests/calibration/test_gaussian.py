@@ -13,16 +13,12 @@ from mpmath import MPContext
 from sudare.calibration.gaussian import concentrated_rho, gaussian_mu
 from sudare.checks import InvalidInput
 from sudare.curves import concentrated_delta, gaussian_epsilon
+from tests.support.strategies import spread
 
 mp = MPContext()  # a context of its own: nobody else's precision is touched
 mp.dps = 80
 mpf = mp.mpf
 MORE = 1 + mpf(10) ** -9
-
-
-def spread(low: float, high: float) -> st.SearchStrategy[float]:
-    """Floats spread evenly over the orders of magnitude between two bounds."""
-    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
 
 
 EPSILONS = spread(1e-4, 50)

@@ -21,17 +21,13 @@ from sudare.calibration.gradients import (
 )
 from sudare.checks import InvalidInput
 from sudare.randomness import seeded
+from tests.support.strategies import spread
 
 Array = NDArray[np.float64]
 Gradient = Callable[[Array, Array, Array], Array]
 """(θ, x, y) to ∇ℓ(θ; x, y), over any leading axes."""
 
 LOGISTIC_EXCESS = 2.0**-11
-
-
-def spread(low: float, high: float) -> st.SearchStrategy[float]:
-    """Floats spread evenly over the orders of magnitude between two bounds."""
-    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
 
 
 def ridge_gradient(theta: Array, x: Array, y: Array) -> Array:

@@ -29,6 +29,7 @@ from sudare.calibration.posterior import (
     total_variation_slack,
 )
 from sudare.checks import InvalidInput
+from tests.support.strategies import spread
 
 MORE = 1 + mpf(10) ** -9
 
@@ -39,11 +40,6 @@ repeatable = settings(derandomize=True, deadline=None, max_examples=100)
 def eighty_digits() -> Iterator[None]:
     with mp.workdps(80):
         yield
-
-
-def spread(low: float, high: float) -> st.SearchStrategy[float]:
-    """Floats spread evenly over the orders of magnitude between two bounds."""
-    return st.floats(math.log(low), math.log(high)).map(lambda x: min(high, max(low, math.exp(x))))
 
 
 EPSILONS = spread(1e-4, 50)

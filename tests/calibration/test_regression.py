@@ -34,8 +34,8 @@ from tests.calibration.problems import (
     TIGHT,
     UNIT,
     Array,
-    spread,
 )
+from tests.support.strategies import spread
 
 
 def exact_curve(epsilon: Any, mu: Any) -> Any:

@@ -23,7 +23,8 @@ from sudare.calibration.regression import (
     ridge_output_sensitivity,
 )
 from sudare.randomness import seeded
-from tests.calibration.problems import EPSILON, PLAIN, RIDGE, UNIT, Array, climb, spread
+from tests.calibration.problems import EPSILON, PLAIN, RIDGE, UNIT, Array, climb
+from tests.support.strategies import spread
 
 
 def excess_objective(
