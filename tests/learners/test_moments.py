@@ -41,7 +41,8 @@ def test_one_record_moves_the_release_by_at_most_two(p: int) -> None:
         return float(np.linalg.norm(record(x, y) - record(other, y_other)))
 
     starts = rng.normal(size=(60, 2 * p + 2)) * 1.5
-    found = [-minimize(lambda v: -distance(v), start, method="Powell").fun for start in starts]
+    far: Any = lambda packed: -distance(packed)  # noqa: E731
+    found = [-minimize(far, start, method="Powell").fun for start in starts]
     assert max(found) <= 2 + 1e-9
     assert max(found) > 2 - 1e-4
 
@@ -55,7 +56,8 @@ def test_the_release_is_the_sum_of_its_records_plus_noise_of_the_stated_size() -
     full = np.column_stack([rows, np.full(700, 0.25)]) / norm
     assert clean.cross_ == pytest.approx(full.T @ np.where(y, 1.0, -1.0), abs=1e-3)
     assert clean.gram_ == pytest.approx(full.T @ full, abs=1e-3)
-    off, on = [], []
+    off: list[float] = []
+    on: list[float] = []
     for seed in range(400):
         noisy = MomentsClassifier(1.0, delta=1e-6, row_norm=1.0, rng=seed).fit(table, y)
         off.extend(noisy.cross_ - clean.cross_)

@@ -54,7 +54,7 @@ def test_plane(linear: Any, radius: float) -> None:
     assert refused
 
 
-@pytest.mark.parametrize("p", [10, 30, 100])
+@pytest.mark.parametrize("p", [10, 30])
 @pytest.mark.parametrize("weight", [1e-9, 1.0])
 def test_weak_precision_in_many_dimensions(p: int, weight: float) -> None:
     """Of an unrestricted Gaussian less than one draw in 10¹⁰ would fall inside."""

@@ -117,7 +117,7 @@ class TestProximal:
     @pytest.mark.parametrize("p", [1, 2])
     def test_law(self, p: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Within the stated distance; a tenth of the steps from afar is not."""
-        potential, centre, rng = soft(p), np.full(p, 4.0), seeded(p)
+        potential, centre, rng = soft(p), np.full(p, 30.0), seeded(p)
 
         def sample(size: int) -> Any:
             return np.array([draw_proximal(potential, centre, rng, 0.01) for _ in range(size)])

@@ -12,7 +12,7 @@ Whitened by A with AᵀHA ≈ I, that is at least G(ρ) at h = ρ·A·v, ‖v‖
     fourth     G = ρ²ψ(qρ) − τρ,   q² ≥ max over v of Σ w_i (v·Aᵀz_i)⁴   (needs τ·q < 1)
 
 so a radius ρ with density ∝ ρ^{p−1}e^{−G}, a uniform direction, and acceptance with probability
-exp(−[U(θ) − U(θ̂) − G(ρ)]) give exact draws, whatever θ̂ is: a poor one only costs time.
+exp(−[U(θ) − U(θ̂) − G(ρ)]) give exact draws, whatever θ̂ is; far from the mode almost none is kept.
 
 How many proposals a draw took depends on the data and must not be shown.
 """
