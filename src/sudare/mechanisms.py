@@ -28,7 +28,8 @@ from sudare.randomness import is_secure
 _BLOCK = 8192
 """Pairs of normals made at a time: small enough to stay in the processor's cache."""
 _ANGLE_BITS = 54
-_LEADING_ZEROS = np.array([10] + [9 - int(math.log2(k)) for k in range(1, 1024)], dtype=np.float64)
+_TAILS = math.log(2) * np.array([10] + [9 - int(math.log2(k)) for k in range(1, 1024)])
+"""For ten coins, log 2 times the number of tails before the first head."""
 
 
 def draw_error(dimension: int) -> float:
@@ -100,7 +101,7 @@ def flip_bits(bits: ArrayLike, epsilon: float, rng: Generator) -> NDArray[np.uin
     if values.size == 0:
         return np.zeros(values.shape, dtype=np.uint8)
     if values.dtype != np.bool_ and not (
-        np.issubdtype(values.dtype, np.integer) and values.min() >= 0 and values.max() <= 1
+        np.issubdtype(values.dtype, np.integer) and values.max() <= 1 and values.min() >= 0
     ):
         raise checks.InvalidInput("Expected bits to hold only 0 and 1")
     flips = bernoulli(flip_threshold(epsilon), values.size, rng).reshape(values.shape)
@@ -116,12 +117,14 @@ def bernoulli(threshold: int, size: int, rng: Generator) -> NDArray[np.bool_]:
         raise checks.InvalidInput("Expected threshold in [0, 2^64]")
     if threshold == 2**64:
         return np.ones(size, dtype=np.bool_)
-    top, rest = threshold >> 56, threshold & (2**56 - 1)
-    first = _words((size + 7) // 8, rng).view(np.uint8)[:size]
-    drawn = first < top
-    (ties,) = np.nonzero(first == top)
-    words = _words(ties.size, rng) >> np.uint64(8)
-    drawn[ties] = words < np.uint64(rest)
+    top, rest = threshold >> 56, np.uint64(threshold & (2**56 - 1))
+    drawn = np.empty(size, dtype=np.bool_)
+    for start in range(0, size, 8 * _BLOCK):
+        part = drawn[start : start + 8 * _BLOCK]
+        first = _words((part.size + 7) // 8, rng).view(np.uint8)[: part.size]
+        np.less(first, top, out=part)
+        (ties,) = np.nonzero(first == top)
+        part[ties] = _words(ties.size, rng) >> np.uint64(8) < rest
     return drawn
 
 
@@ -220,11 +223,11 @@ def _exponentials_from(digits: NDArray[np.uint64], rng: Generator) -> NDArray[np
     [0, log 2), that is −log(1 − V/2) with V uniform. Both parts get extra coins where the first
     ones are all tails, so the result has full relative precision from the tail down to zero.
     """
-    tails = _LEADING_ZEROS[digits]
+    tails = _TAILS[digits.view(np.int64)]
     (unfinished,) = np.nonzero(digits == 0)
     while unfinished.size:
         more = _words(unfinished.size, rng) >> np.uint64(54)
-        tails[unfinished] += _LEADING_ZEROS[more]
+        tails[unfinished] += _TAILS[more.view(np.int64)]
         unfinished = unfinished[more == 0]
     v = _words(digits.size, rng)
     values = np.multiply(v, -(2.0**-65))
@@ -233,7 +236,6 @@ def _exponentials_from(digits: NDArray[np.uint64], rng: Generator) -> NDArray[np
     values += 1.0
     np.log(values, out=values)
     values[small] = np.log1p(-refined)
-    tails *= math.log(2)
     return np.subtract(tails, values, out=tails)
 
 

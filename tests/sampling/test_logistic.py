@@ -31,7 +31,7 @@ PLANE = seeded(4).normal(size=(25, 2)) @ [[1.5, 0.4], [0.0, 0.6]] + [0.5, 0.2]
 def mode(target: LogisticPosterior) -> Any:
     value: Any = lambda theta: float(target.potential(theta[None])[0])  # noqa: E731
     slope: Any = target.gradient
-    found = minimize(  # type: ignore[call-overload]
+    found = minimize(
         value,
         np.zeros(target.rows.shape[1]),
         jac=slope,

@@ -156,13 +156,7 @@ def ridge_in_ball(gram: Array, moments: Array, noise: Array, tolerance: Toleranc
         if float(np.linalg.norm(residual)) <= allowed:
             return theta
         precise = np.longdouble
-        step = vectors @ (vectors.T @ residual / (values + pull))
-        if pull > 0:  # along the sphere: the multiplier moves with θ
-            tilt = vectors @ (vectors.T @ theta / (values + pull))
-            step -= tilt * (float(theta @ step) / float(theta @ tilt))
-            theta = _onto_sphere(theta - step, tolerance.radius)
-        else:
-            theta = into_ball(theta - step, tolerance.radius)
+        theta = _corrected(theta, residual, pull, values, vectors, tolerance.radius)
 
 
 def quadratic_in_ball(values: Array, vectors: Array, target: Array, radius: float) -> Array:
@@ -199,7 +193,7 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
     kappa, radius = tolerance.curvature, tolerance.radius
     stride = max(1, tolerance.n // (2 * _CURVATURE_BLOCK))
     theta, margins = np.zeros(rows.dimension), np.zeros(len(signs))
-    values = vectors = np.empty(0)
+    hessian = values = vectors = np.empty(0)
     size, full_steps, updated = math.inf, 0, False
     while True:
         slopes = expit(-margins)
@@ -224,8 +218,12 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
             values, vectors = eigh(hessian)
             values = np.maximum(values, kappa)
         full_steps += stride == 1
-        target = vectors @ (values * (vectors.T @ theta)) - gradient
-        move = quadratic_in_ball(values, vectors, target, radius) - theta
+        target = hessian @ theta - gradient
+        aim = quadratic_in_ball(values, vectors, target, radius)
+        # Eigenvectors of a cluster are orthogonal to a few hundred roundings only, which would
+        # leave the aim off for good; a step in proportion to what is left does not.
+        left = _residual(hessian @ aim - target, aim, radius)
+        move = _corrected(aim, *left, values, vectors, radius) - theta
         shift = rows.scores(move)
         shift *= signs
         fraction = _descent(margins, shift, noise + kappa * theta, kappa, move, gradient)
@@ -263,6 +261,18 @@ def _residual(gradient: Array, theta: Array, radius: float) -> tuple[Array, floa
         return gradient, 0.0
     pull = max(0.0, -float(gradient @ theta) / squared)
     return gradient + pull * theta, pull
+
+
+def _corrected(
+    theta: Array, residual: Array, pull: float, values: Array, vectors: Array, radius: float
+) -> Array:
+    """θ less the Newton step for its residual; on the sphere, where the multiplier moves too."""
+    step = vectors @ (vectors.T @ residual / (values + pull))
+    if pull == 0:
+        return into_ball(theta - step, radius)
+    tilt = vectors @ (vectors.T @ theta / (values + pull))
+    step -= tilt * (float(theta @ step) / float(theta @ tilt))
+    return _onto_sphere(theta - step, radius)
 
 
 def into_ball(theta: Array, radius: float) -> Array:
