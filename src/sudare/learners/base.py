@@ -104,13 +104,14 @@ class PrivateLearner(BaseEstimator):
         assert self.row_norm is not None
         # A little inside, so that no rounding lets a row out.
         limit = self.row_norm * (1 - (table.shape[1] + 8) * 2.0**-52)
-        largest = np.maximum(table.max(axis=1), -table.min(axis=1))  # |table| would be a copy
-        huge = largest > _HUGE
+        with np.errstate(over="ignore"):
+            norms = np.sqrt(np.einsum("ij,ij->i", table, table))
+        huge = norms > _HUGE
         if huge.any():
             # Far beyond any bound only the direction counts, and squares would leave the floats.
             table = table.copy()
-            table[huge] *= _HUGE / largest[huge, None]
-        norms = np.sqrt(np.einsum("ij,ij->i", table, table))
+            table[huge] *= _HUGE / np.abs(table[huge]).max(axis=1, keepdims=True)
+            norms[huge] = np.linalg.norm(table[huge], axis=1)
         return Rows(table, limit / np.maximum(norms, limit), self._constant())
 
     def _learn(self, solve: Callable[[Array], Array], recipe: Recipe) -> Array:

@@ -45,9 +45,11 @@ class TwoClasses(ClassifierMixin):
         if self.classes is not None:
             return self._public_signs(labels)
         try:
+            self.classes_ = np.unique(labels)
+            if len(self.classes_) == 2:
+                return np.where(labels == self.classes_[1], 1.0, -1.0)
             check_classification_targets(labels)
             kind = type_of_target(labels, input_name="y")
-            self.classes_, codes = np.unique(labels, return_inverse=True)
         except TypeError:
             raise checks.InvalidInput(
                 "Expected labels of one type, all numbers or all text"
@@ -57,11 +59,9 @@ class TwoClasses(ClassifierMixin):
             raise checks.InvalidInput(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        if len(self.classes_) < 2:
-            raise checks.InvalidInput(
-                "Expected two classes in y, found one class; name both in `classes` if that can be"
-            )
-        return np.where(codes == 1, 1.0, -1.0)
+        raise checks.InvalidInput(
+            "Expected two classes in y, found one class; name both in `classes` if that can be"
+        )
 
     def _public_signs(self, labels: NDArray[Any]) -> Array:
         self.classes_ = np.unique(np.asarray(self.classes))

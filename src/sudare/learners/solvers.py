@@ -13,13 +13,14 @@ There is no way out that depends on the data: an abort would be an output too.
 Rows are never copied: a row counts as `factor × features`, with the constant feature appended.
 """
 
+import contextlib
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.special import expit
 
 from sudare.mechanisms import draw_error
@@ -193,7 +194,7 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
     kappa, radius = tolerance.curvature, tolerance.radius
     stride = max(1, tolerance.n // (2 * _CURVATURE_BLOCK))
     theta, margins = np.zeros(rows.dimension), np.zeros(len(signs))
-    hessian = values = vectors = np.empty(0)
+    model = _Quadratic(np.eye(rows.dimension), kappa)
     size, full_steps, updated = math.inf, 0, False
     while True:
         slopes = expit(-margins)
@@ -204,7 +205,8 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
         gradient = noise + kappa * theta - pulls
         previous, (residual, pull) = size, _residual(gradient, theta, radius)
         size = float(np.linalg.norm(residual))
-        if size <= tolerance.relative / 2 * (kappa + pull) * radius:
+        allowed = tolerance.relative / 2 * (kappa + pull) * radius
+        if size <= allowed:
             if not updated:
                 return theta
             # Updated margins have gathered rounding: only fresh ones may end it.
@@ -212,18 +214,14 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
             continue
         if size < _NEAR * tolerance.n * tolerance.gradient_bound:
             stride = 1
-        if stride > 1 or not full_steps or size > previous / 4:
+        # A full Hessian costs as much as about five steps with an old one.
+        steps_left = math.log(size / allowed) / max(math.log(previous / size), 1e-9)
+        if stride > 1 or not full_steps or steps_left > 5:
             hessian = rows.weighted_gram(slopes * (1 - slopes), size=_CURVATURE_BLOCK, step=stride)
             hessian[np.diag_indices_from(hessian)] += kappa
-            values, vectors = eigh(hessian)
-            values = np.maximum(values, kappa)
+            model = _Quadratic(hessian, kappa)
         full_steps += stride == 1
-        target = hessian @ theta - gradient
-        aim = quadratic_in_ball(values, vectors, target, radius)
-        # Eigenvectors of a cluster are orthogonal to a few hundred roundings only, which would
-        # leave the aim off for good; a step in proportion to what is left does not.
-        left = _residual(hessian @ aim - target, aim, radius)
-        move = _corrected(aim, *left, values, vectors, radius) - theta
+        move = model.minimiser(theta, gradient, radius) - theta
         shift = rows.scores(move)
         shift *= signs
         fraction = _descent(margins, shift, noise + kappa * theta, kappa, move, gradient)
@@ -232,6 +230,34 @@ def logistic_in_ball(rows: Rows, signs: Array, noise: Array, tolerance: Toleranc
         theta = into_ball(theta + fraction * move, radius)
         margins += fraction * shift
         updated = True
+
+
+class _Quadratic:
+    """The model of an objective around a point: its Hessian, factored as far as needed."""
+
+    def __init__(self, hessian: Array, kappa: float) -> None:
+        self._hessian = hessian
+        self._kappa = kappa
+        self._factor: Any = None
+        self._eigen: tuple[Array, Array] | None = None
+        with contextlib.suppress(LinAlgError):  # rounding can hide a tiny κ: see below
+            self._factor = cho_factor(hessian)
+
+    def minimiser(self, theta: Array, gradient: Array, radius: float) -> Array:
+        """Where the model is least over the ball; by eigenvalues only if the ball is in the way."""
+        if self._factor is not None:
+            free: Array = theta - cho_solve(self._factor, gradient)
+            if float(np.linalg.norm(free)) <= radius:
+                return free
+        if self._eigen is None:
+            values, vectors = eigh(self._hessian)
+            self._eigen = np.maximum(values, self._kappa), vectors
+        target = self._hessian @ theta - gradient
+        aim = quadratic_in_ball(*self._eigen, target, radius)
+        # Eigenvectors of a cluster are orthogonal to a few hundred roundings only, which would
+        # leave the aim off for good; a step in proportion to what is left does not.
+        left = _residual(self._hessian @ aim - target, aim, radius)
+        return _corrected(aim, *left, *self._eigen, radius)
 
 
 def _descent(
