@@ -549,6 +549,40 @@ def test_a_poor_sample_of_rows_does_not_mislead() -> None:
         assert np.linalg.norm(again.solve() - theta) <= bound
 
 
+def test_much_noise_and_little_data_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Hessian that is nearly a multiple of the identity has poor eigenvectors.
+
+    Solved with them alone, one such problem in a hundred stops short of its tolerance for ever.
+    """
+    evaluated = 0
+    residual = solvers._residual
+
+    def counted(*args: Any) -> Any:
+        nonlocal evaluated
+        evaluated += 1
+        assert evaluated < 100
+        return residual(*args)
+
+    monkeypatch.setattr(solvers, "_residual", counted)
+    rng = np.random.default_rng(6)
+    kinds: list[Kind] = ["logistic", "logistic", "logistic", "ridge"]
+    for k in range(1200):
+        n, d = int(rng.integers(2, 18)), int(rng.integers(3, 18))
+        made = problem(
+            kinds[k % 4],
+            rng.normal(size=(n, d)) * np.logspace(0, -rng.choice([0, 3, 12]), d),
+            np.where(rng.random(n) < 0.5, 1.0, -1.0),
+            curvature=10 ** rng.uniform(1, 6),
+            radius=10 ** rng.uniform(-3, 2),
+        )
+        b = rng.normal(size=d)
+        made.noise = b * (10 ** rng.uniform(1, 11) * made.largest_gradient / np.linalg.norm(b))
+        evaluated = 0
+        theta = made.solve()
+        assert evaluated < 30
+        assert wide_residual(made, theta) <= 1e-10
+
+
 @pytest.mark.parametrize("n", [1, 511, 512, 513, 8193])
 @pytest.mark.parametrize("constant", [0.0, 0.25])
 def test_blocks_add_up(n: int, constant: float) -> None:

@@ -35,7 +35,7 @@ _CURVATURE_BLOCK = 8192
 _NEAR = 0.02
 """Residual, against the largest possible gradient, from which the full Hessian pays."""
 _PATIENCE = 40
-"""Full steps before rounding is suspected; a hundred times what any tried input needed."""
+"""Full steps, damped ones too, before rounding is suspected; few inputs take half as many."""
 _UNIT = 2.0**-53
 
 
