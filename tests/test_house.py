@@ -34,7 +34,7 @@ def modules() -> list[Path]:
 
 def text_files() -> Iterator[Path]:
     """What a checkout holds, without asking git, which need not be there."""
-    left_out = {".git", ".venv", "site", "dist", "__pycache__", ".hypothesis"}
+    left_out = {".git", ".venv", ".venv-peers", "site", "dist", "__pycache__", ".hypothesis"}
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [f for f in folders if f not in left_out and not f.endswith("_cache")]
         yield from (

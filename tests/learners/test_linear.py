@@ -85,3 +85,12 @@ def test_a_huge_row_counts_by_its_direction_alone() -> None:
         fits.append(PrivateLogisticRegression(1.0, row_norm=1.0, rng=0).fit(table, labels).coef_)
     assert fits[0] == pytest.approx(fits[1], abs=1e-6)
     assert fits[0] == pytest.approx(fits[2], abs=1e-6)
+
+
+def test_a_problem_that_doubles_cannot_resolve_is_refused_before_any_row_is_read() -> None:
+    far = {"row_norm": 1.7e18, "mechanism": "output", "regularization": 1e-7, "rng": 0}
+    with pytest.raises(InvalidInput, match="larger regularization"):
+        PrivateLogisticRegression(140.0, **far).fit(np.eye(4), [0, 1, 0, 1])
+    PrivateLogisticRegression(140.0, **far | {"regularization": "auto"}).fit(
+        np.eye(4), [0, 1, 0, 1]
+    )

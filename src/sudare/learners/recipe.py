@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from sudare import checks
 from sudare.calibration import (
     ObjectiveNoise,
     concentrated_rho,
@@ -34,6 +35,7 @@ Mechanism = Literal["objective", "output"]
 SEAL_SHARE = 0.01
 STEEPEST = 8.0
 """Log-odds beyond ±8 (one in three thousand) are not worth their noise until rows are plentiful."""
+_COARSEST = 2.0**-4
 _TAIL = 40.0
 """Room for all but e⁻⁴⁰ of the noise; accuracy depends on it, privacy does not."""
 
@@ -156,6 +158,15 @@ def _budget(target: Target) -> tuple[float, float]:
     return down(target.epsilon * (1 - SEAL_SHARE)), target.delta * (1 - 1.001 * SEAL_SHARE)
 
 
+def _check_resolution(tolerance: Tolerance) -> None:
+    """Refuse, by public numbers alone, a problem that double arithmetic cannot resolve."""
+    if tolerance.relative > _COARSEST:
+        raise checks.InvalidInput(
+            "Expected a larger regularization: with this one, rounding alone could move the "
+            'coefficients by a good part of the radius; "auto" chooses one that is large enough'
+        )
+
+
 def _sealed(target: Target, displacement: float) -> Seal:
     return plan_seal(
         dimension=target.dimension,
@@ -168,6 +179,7 @@ def _sealed(target: Target, displacement: float) -> Seal:
 def _objective_recipe(
     target: Target, noise: ObjectiveNoise, regularization: float, tolerance: Tolerance
 ) -> Recipe:
+    _check_resolution(tolerance)
     seal = _sealed(target, tolerance.displacement)
     extra = noise.extra_regularization
     reach = tolerance.radius
@@ -177,6 +189,7 @@ def _objective_recipe(
 def _output_recipe(
     target: Target, sensitivity: float, regularization: float, tolerance: Tolerance
 ) -> Recipe:
+    _check_resolution(tolerance)
     p, displacement = target.dimension, tolerance.displacement
     if target.delta > 0:
         seal = plan_seal(
