@@ -1,5 +1,7 @@
 """How linear models predict."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -88,7 +90,12 @@ def test_a_huge_row_counts_by_its_direction_alone() -> None:
 
 
 def test_a_problem_that_doubles_cannot_resolve_is_refused_before_any_row_is_read() -> None:
-    far = {"row_norm": 1.7e18, "mechanism": "output", "regularization": 1e-7, "rng": 0}
+    far: dict[str, Any] = {
+        "row_norm": 1.7e18,
+        "mechanism": "output",
+        "regularization": 1e-7,
+        "rng": 0,
+    }
     with pytest.raises(InvalidInput, match="larger regularization"):
         PrivateLogisticRegression(140.0, **far).fit(np.eye(4), [0, 1, 0, 1])
     PrivateLogisticRegression(140.0, **far | {"regularization": "auto"}).fit(
