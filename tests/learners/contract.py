@@ -30,6 +30,7 @@ from sudare.checks import InvalidInput
 from sudare.learners import PublicScaler, base, linear
 from sudare.privacy import account
 from sudare.randomness import seeded
+from sudare.releases import MomentsRelease
 
 Make = Callable[..., Any]
 """Keyword arguments to an unfitted learner; without any, one with rng=0."""
@@ -277,6 +278,34 @@ def bad_data(table: Any, target: Any, classes: bool) -> Iterator[tuple[Any, Any,
         yield table, np.full(len(table), np.inf), "infinity"
 
 
+def check_release(make: Make, table: Any, target: Any) -> None:
+    """What others receive says the same as the learner, holds public numbers only, and is marked
+    when it was simulated; coefficients keep within their ball and the slack."""
+    with pytest.raises(NotFittedError):
+        make().release("Clinic A")
+    learner = make().fit(table, target)
+    release = learner.release("Clinic A")
+    assert (release.party, release.n, release.event) == ("Clinic A", len(table), learner.event_)
+    assert release.simulated
+    assert not make(rng=None).fit(table, target).release("Clinic A").simulated
+    contract = release.contract
+    rows = contract.rows(np.asarray(table))
+    if isinstance(release, MomentsRelease):
+        np.testing.assert_array_equal(release.cross_vector, learner.cross_)
+        np.testing.assert_allclose(release.gram_matrix, learner.gram_, rtol=1e-15)
+        scaled = rows / contract.full_norm
+        exact = contract.targets(target) / (contract.target_bound or 1.0) @ scaled
+        assert np.abs(release.cross_vector - exact).max() <= 6 * release.noise_std
+    else:
+        inside = np.asarray(table)
+        scores = inside @ release.theta[: inside.shape[1]]
+        scores = scores + (release.theta[-1] * contract.constant if contract.constant else 0.0)
+        told = learner.decision_function(table) if is_classifier(learner) else None
+        told = learner.predict(table) if told is None else told
+        np.testing.assert_allclose(scores, told, rtol=1e-9, atol=1e-12)
+        assert np.linalg.norm(release.theta) <= release.radius + release.slack
+
+
 CHECKS: list[Callable[[Make, Any, Any], None]] = [
     check_plan,
     check_secure_by_default,
@@ -292,6 +321,7 @@ CHECKS: list[Callable[[Make, Any, Any], None]] = [
     check_notebooks,
     check_around_it,
     check_bad_data,
+    check_release,
 ]
 
 

@@ -7,24 +7,25 @@ coefficients survive `fit`.
 """
 
 import html
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sudare import checks
 from sudare.learners.recipe import Recipe, Target, event_of
 from sudare.learners.solvers import Array, Rows, into_ball
 from sudare.mechanisms import gamma_noise, gaussian_noise
-from sudare.privacy import Event, Guarantee, account
+from sudare.privacy import Event, Guarantee, PureEvent, account
 from sudare.randomness import Generator, as_generator
+from sudare.releases import Contract, LearnerRelease, Release, shortening
 from sudare.rounding import up
-from sudare.seal import Sealed
+from sudare.seal import Seal, Sealed
 
-_HUGE = 1e120
 INTERCEPT_SHARE = 0.25
 """Size of the constant feature against the row norm: the intercept costs 3 % more noise."""
 
@@ -102,17 +103,8 @@ class PrivateLearner(BaseEstimator):
     def _rows(self, table: Array) -> Rows:
         """Rows within the public norm, the constant feature on top."""
         assert self.row_norm is not None
-        # A little inside, so that no rounding lets a row out.
-        limit = self.row_norm * (1 - (table.shape[1] + 8) * 2.0**-52)
-        with np.errstate(over="ignore"):
-            norms = np.sqrt(np.einsum("ij,ij->i", table, table))
-        huge = norms > _HUGE
-        if huge.any():
-            # Far beyond any bound only the direction counts, and squares would leave the floats.
-            table = table.copy()
-            table[huge] *= _HUGE / np.abs(table[huge]).max(axis=1, keepdims=True)
-            norms[huge] = np.linalg.norm(table[huge], axis=1)
-        return Rows(table, limit / np.maximum(norms, limit), self._constant())
+        table, factors = shortening(table, float(self.row_norm))
+        return Rows(table, factors, self._constant())
 
     def _learn(self, solve: Callable[[Array], Array], recipe: Recipe) -> Array:
         """Noise, minimise, seal: the only way from rows to coefficients."""
@@ -130,6 +122,35 @@ class PrivateLearner(BaseEstimator):
         self.guarantee_ = account([self.event_], float(self.delta))
         self.noise_ = recipe
         return self.sealed_.values
+
+    def release(self, party: str) -> Release:
+        """What `fit` made, in the form that others can blend; spends nothing more."""
+        check_is_fitted(self)
+        recipe = self.noise_
+        return LearnerRelease(
+            party=party,
+            contract=self._contract(),
+            n=recipe.target.n,
+            event=self.event_,
+            noise_std=recipe.coefficient_std,
+            simulated=self.sealed_.simulated,
+            coefficients=tuple(self.sealed_.values.tolist()),
+            radius=recipe.reach,
+            slack=_carry(recipe.seal),
+        )
+
+    def _contract(self) -> Contract:
+        """The public bounds this learner worked under."""
+        assert self.row_norm is not None
+        labels = getattr(self, "classes_", None)
+        bound = getattr(self, "target_bound", None)
+        return Contract(
+            features=self.n_features_in_,
+            row_norm=float(self.row_norm),
+            constant=self._constant(),
+            classes=None if labels is None else tuple(labels.tolist()),
+            target_bound=None if bound is None else float(bound),
+        )
 
     def _split(self, theta: Array) -> tuple[Array, float]:
         """Coefficients and intercept, the latter in the target's own units."""
@@ -165,6 +186,14 @@ _NOISE: dict[str, Callable[[float, int, Generator], Array]] = {
     "gamma": gamma_noise,
     "gaussian": gaussian_noise,
 }
+
+
+def _carry(seal: Seal) -> float:
+    """How far a seal moves a vector, but for a probability of e⁻⁴⁰."""
+    p = seal.dimension
+    if isinstance(seal.event, PureEvent):
+        return math.sqrt(p / 2) * seal.noise_std * (40 + math.log(p))
+    return seal.noise_std * (math.sqrt(p) + 9)
 
 
 def check_bound(**named: object) -> None:

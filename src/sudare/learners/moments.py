@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh
 from scipy.special import roots_hermitenorm
+from sklearn.utils.validation import check_is_fitted
 
 from sudare import checks
 from sudare.learners.base import PrivateLearner, refuse_weights
@@ -28,6 +29,7 @@ from sudare.learners.recipe import event_of
 from sudare.learners.solvers import BLOCK, Array, Rows
 from sudare.privacy import Event, account
 from sudare.randomness import Generator, as_generator
+from sudare.releases import MomentsRelease, Release
 from sudare.rounding import up
 from sudare.seal import Seal, plan_seal
 
@@ -45,8 +47,8 @@ class MomentsNoise:
     seal: Seal
 
 
-class MomentsRelease(PrivateLearner):
-    """Base of the two moments releases; holds `cross_` = Σyx and `gram_` = Σxxᵀ, noisy.
+class MomentsLearner(PrivateLearner):
+    """Base of the learners that release moments: `cross_` = Σyx and `gram_` = Σxxᵀ, noisy.
 
     Both are in units of `row_norm` (with the constant feature) and of the target's bound: ‖x‖ ≤ 1
     and |y| ≤ 1 per record. The last entry belongs to the constant feature, if there is one.
@@ -61,6 +63,20 @@ class MomentsRelease(PrivateLearner):
         checks.positive(epsilon=self.epsilon)
         checks.proportion(delta=self.delta)
         return event_of("output", float(self.epsilon), float(self.delta))
+
+    def release(self, party: str) -> Release:
+        """What `fit` made, in the form that others can blend; spends nothing more."""
+        check_is_fitted(self)
+        return MomentsRelease(
+            party=party,
+            contract=self._contract(),
+            n=self.noise_.n,
+            event=self.event_,
+            noise_std=self.noise_.noise_std,
+            simulated=self.sealed_.simulated,
+            cross=tuple(self.cross_.tolist()),
+            gram=tuple(self.gram_[np.triu_indices(len(self.cross_))].tolist()),
+        )
 
     def _release(self, rows: Rows, targets: Array, row_norm: float) -> None:
         """Sum, scale, seal."""
@@ -96,7 +112,7 @@ def moments_seal(n: int, dimension: int, epsilon: float, delta: float) -> Seal:
     )
 
 
-class MomentsRegressor(Straight, MomentsRelease):
+class MomentsRegressor(Straight, MomentsLearner):
     """Publishes noisy moments of rows and targets; predicts by ridge regression on them.
 
     Args:
@@ -138,12 +154,12 @@ class MomentsRegressor(Straight, MomentsRelease):
         targets = np.clip(checks.finite_array(y=target), -bound, bound) / bound
         norm = self._full_norm()
         self._release(self._rows(table), targets, norm)
-        theta = ridge_from_moments(self.cross_, self.gram_, self.noise_)
+        theta = ridge_from_moments(self.cross_, self.gram_, self.noise_.noise_std)
         self._keep(*self._split(theta * (bound / norm)))
         return self
 
 
-class MomentsClassifier(TwoClasses, MomentsRelease):
+class MomentsClassifier(TwoClasses, MomentsLearner):
     """Publishes noisy moments of rows and two-valued labels; predicts by matching them.
 
     Args:
@@ -185,30 +201,33 @@ class MomentsClassifier(TwoClasses, MomentsRelease):
         norm = self._full_norm()
         self._release(self._rows(table), signs, norm)
         share = self._constant() / norm
-        theta = logistic_from_moments(self.cross_, self.gram_, self.noise_, share)
+        noise = self.noise_
+        theta = logistic_from_moments(self.cross_, self.gram_, noise.n, noise.noise_std, share)
         self._keep(*self._split(theta / norm))
         return self
 
 
-def ridge_from_moments(cross: Array, gram: Array, noise: MomentsNoise) -> Array:
+def ridge_from_moments(cross: Array, gram: Array, noise_std: float) -> Array:
     """(gram + λI)⁻¹·cross, with the gram made positive and λ the size of its noise."""
     p = len(cross)
     values, vectors = eigh(gram)
     # The noise matrix has eigenvalues up to about 2·std·√p/√… ; its typical size is std·√p.
-    ridge = noise.noise_std * np.sqrt(p)
+    ridge = noise_std * np.sqrt(p)
     theta: Array = vectors @ (vectors.T @ cross / (np.maximum(values, 0.0) + ridge))
     return theta
 
 
-def logistic_from_moments(cross: Array, gram: Array, noise: MomentsNoise, constant: float) -> Array:
+def logistic_from_moments(
+    cross: Array, gram: Array, n: int, noise_std: float, constant: float
+) -> Array:
     """The θ for which E[x·tanh(θ·x/2)] matches cross/n, x normal with the released moments.
 
     Minimises ½rᵀV⁻¹r + ½λ‖θ‖², r the mismatch and V its variance (sampling and noise), by Gauss and
     Newton's method with halved steps.
     """
-    n, p = noise.n, len(cross)
+    p = len(cross)
     values, vectors = eigh(gram / n)
-    floor = noise.noise_std * np.sqrt(p) / n
+    floor = noise_std * np.sqrt(p) / n
     second = (vectors * np.maximum(values, min(floor, 1.0 / p))) @ vectors.T
     second /= max(1.0, float(np.trace(second)))
     mean = second[:, -1] / constant if constant > 0 else np.zeros(p)
@@ -218,7 +237,7 @@ def logistic_from_moments(cross: Array, gram: Array, noise: MomentsNoise, consta
     values, vectors = eigh(spread)
     spread = (vectors * np.maximum(values, 0.0)) @ vectors.T
     target = cross / n
-    precision = np.linalg.inv(second / n + (noise.noise_std / n) ** 2 * np.eye(p))
+    precision = np.linalg.inv(second / n + (noise_std / n) ** 2 * np.eye(p))
     penalty = 0.01 * p
     theta = np.zeros(p)
     value = _mismatch(theta, target, mean, spread)

@@ -70,6 +70,14 @@ class Recipe:
     seal: Seal
 
     @property
+    def coefficient_std(self) -> float:
+        """About the standard deviation, at most, that the noise gives a coefficient."""
+        spread = math.sqrt(self.target.dimension + 1) if self.law == "gamma" else 1.0
+        if self.target.mechanism == "objective":
+            return spread * self.scale / self.curvature
+        return spread * self.scale
+
+    @property
     def curvature(self) -> float:
         """κ: the strong convexity of the summed objective that was minimised."""
         return self.tolerance.curvature

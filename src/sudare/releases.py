@@ -1,0 +1,202 @@
+"""What an organisation publishes: private numbers with all that others need to use them.
+
+A `Contract` is what the parties agreed on before anyone looked at data. A release is made under
+one, and only releases of the same contract can be blended. Both hold public or protected numbers
+only; there is no way to put rows into them.
+
+    LearnerRelease   coefficients of a private regression, or one draw from a posterior
+    MomentsRelease   noisy Σyx and Σxxᵀ, from which others can learn more than from coefficients
+"""
+
+import math
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare import checks
+from sudare.privacy import Event
+from sudare.rounding import up
+
+Array = NDArray[np.float64]
+Label = bool | int | float | str
+Task = Literal["classification", "regression"]
+
+_HUGE = 1e120
+_LONGEST_NAME = 200
+
+
+class Contract(msgspec.Struct, frozen=True, kw_only=True):
+    """The public bounds that all parties of a study share."""
+
+    features: int
+    """Columns of a row, without the constant feature."""
+    row_norm: float
+    """Rows longer than this (Euclidean norm) are shortened to it."""
+    constant: float = 0.0
+    """Value of the constant feature that carries the intercept; 0 for no intercept."""
+    classes: tuple[Label, Label] | None = None
+    """Classification: the label that counts as −1 and the one that counts as +1."""
+    target_bound: float | None = None
+    """Regression: targets are clipped to ±target_bound."""
+
+    def __post_init__(self) -> None:
+        checks.count(features=self.features)
+        checks.positive(row_norm=self.row_norm)
+        checks.non_negative(constant=self.constant)
+        if (self.classes is None) == (self.target_bound is None):
+            raise checks.InvalidInput(
+                "Expected either classes (classification) or target_bound (regression)"
+            )
+        if self.target_bound is not None:
+            checks.positive(target_bound=self.target_bound)
+        elif self.classes is not None and self.classes[0] == self.classes[1]:
+            raise checks.InvalidInput("Expected classes to be two different labels")
+
+    @property
+    def task(self) -> Task:
+        return "regression" if self.classes is None else "classification"
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a row, the constant feature included."""
+        return self.features + (self.constant > 0)
+
+    @property
+    def full_norm(self) -> float:
+        """Largest norm of a row with its constant feature, rounded up."""
+        return up(math.hypot(self.row_norm, self.constant))
+
+    def rows(self, table: Array) -> Array:
+        """The rows as every party of this contract sees them: shortened, the constant last."""
+        table = checks.finite_array(dimensions=2, X=table)
+        if table.shape[1] != self.features:
+            raise checks.InvalidInput(
+                f"Expected {self.features} columns as in the contract, found {table.shape[1]}"
+            )
+        table, factors = shortening(table, self.row_norm)
+        rows: Array = np.empty((len(table), self.dimension))
+        rows[:, : self.features] = table * factors[:, None]
+        if self.constant > 0:
+            rows[:, -1] = self.constant
+        return rows
+
+    def targets(self, y: Any) -> Array:
+        """−1 and +1 for the two classes, or targets clipped to their bound."""
+        if self.target_bound is not None:
+            numbers = checks.finite_array(dimensions=1, y=y)
+            return np.clip(numbers, -self.target_bound, self.target_bound)
+        assert self.classes is not None
+        labels = np.asarray(y)
+        if labels.ndim != 1:
+            raise checks.InvalidInput("Expected y to hold one label for each row")
+        second = labels == self.classes[1]
+        if not np.all(second | (labels == self.classes[0])):
+            raise checks.InvalidInput("Expected y to hold only the two labels of the contract")
+        return np.where(second, 1.0, -1.0)
+
+
+class _Release(msgspec.Struct, frozen=True, kw_only=True):
+    party: str
+    contract: Contract
+    n: int
+    """Rows behind it; public."""
+    event: Event
+    """What it cost those rows."""
+    noise_std: float
+    simulated: bool = False
+    """Drawn with a seed, for trying things out: never to be signed."""
+
+    def __post_init__(self) -> None:
+        name = self.party
+        if not (isinstance(name, str) and name.strip() and name.isprintable()):
+            raise checks.InvalidInput("Expected party to be a printable name")
+        if len(name) > _LONGEST_NAME:
+            raise checks.InvalidInput(f"Expected party to have at most {_LONGEST_NAME} letters")
+        checks.count(n=self.n)
+        checks.positive(noise_std=self.noise_std)
+
+
+class LearnerRelease(_Release, frozen=True, tag_field="kind", tag="learner/1"):
+    """Private coefficients θ, for scores θ·x over rows with their constant feature.
+
+    `noise_std` is about the standard deviation, at most, that privacy adds to a coefficient.
+    """
+
+    coefficients: tuple[float, ...]
+    radius: float
+    """Public bound on ‖θ‖ before the last noise."""
+    slack: float
+    """How far beyond `radius` that noise can carry ‖θ‖, but for a probability below e⁻⁴⁰."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(radius=self.radius)
+        checks.non_negative(slack=self.slack)
+        _check_numbers(self.contract.dimension, coefficients=self.coefficients)
+
+    @property
+    def theta(self) -> Array:
+        return np.array(self.coefficients)
+
+
+class MomentsRelease(_Release, frozen=True, tag_field="kind", tag="moments/1"):
+    """Noisy sums over rows x with ‖x‖ ≤ 1 and targets |y| ≤ 1, in units of the contract's bounds.
+
+    Rows carry their constant feature and are divided by `contract.full_norm`, targets by the
+    target's bound. `noise_std` is that of `cross` and of `gram` off its diagonal, where it is √2
+    times as large.
+    """
+
+    cross: tuple[float, ...]
+    """Σyx."""
+    gram: tuple[float, ...]
+    """Upper triangle of Σxxᵀ, row by row."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        p = self.contract.dimension
+        _check_numbers(p, cross=self.cross)
+        _check_numbers(p * (p + 1) // 2, gram=self.gram)
+
+    @property
+    def cross_vector(self) -> Array:
+        return np.array(self.cross)
+
+    @property
+    def gram_matrix(self) -> Array:
+        p = self.contract.dimension
+        upper = np.triu_indices(p)
+        matrix = np.zeros((p, p))
+        matrix[upper] = self.gram
+        matrix.T[upper] = self.gram
+        return matrix
+
+
+Release = LearnerRelease | MomentsRelease
+
+
+def shortening(table: Array, row_norm: float) -> tuple[Array, Array]:
+    """The table, and for each row the factor ≤ 1 that brings it within `row_norm`.
+
+    A little inside, so that no rounding lets a row out. The table is a copy only where a row is so
+    long that its square would leave the floats; there just the direction counts.
+    """
+    limit = row_norm * (1 - (table.shape[1] + 8) * 2.0**-52)
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", table, table))
+    huge = norms > _HUGE
+    if huge.any():
+        table = table.copy()
+        table[huge] *= _HUGE / np.abs(table[huge]).max(axis=1, keepdims=True)
+        norms[huge] = np.linalg.norm(table[huge], axis=1)
+    return table, limit / np.maximum(norms, limit)
+
+
+def _check_numbers(size: int, **named: tuple[float, ...]) -> None:
+    for name, values in named.items():
+        if len(values) != size:
+            raise checks.InvalidInput(f"Expected {size} numbers in {name}, found {len(values)}")
+        if not all(math.isfinite(value) for value in values):
+            raise checks.InvalidInput(f"Expected every number in {name} to be finite")
