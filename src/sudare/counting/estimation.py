@@ -1,0 +1,231 @@
+"""From counts to shares, with intervals that hold for all rounds at once.
+
+With n reports in a round of which y are ones, π̂ = y/n and the share is ½ + (π̂ − ½)/c. Given n, y
+is a sum of independent bits of mean π = ½ + c(μ − ½) (reporters drawn without replacement from N
+users: Vatutin and Mikhailov 1982), so that intervals for π carry over to μ. Three kinds:
+
+    binomial    Clopper and Pearson's (1934), widened so that they reach at least (y ± 1)/n. There
+                Hoeffding (1956) says a binomial has the heavier tails, so they hold for sums of
+                unlike bits too; without the guard they do not.
+    population  exact inversion for N known users, of whom a whole number hold a one: narrower when
+                a round hears a good part of them.
+    tree        Bernstein's inequality, see `sudare.counting.tree`.
+
+Each of T rounds gets the level β/T, so that with probability 1 − β no round's share is outside. A
+round nobody reported in has no estimate, and the interval [0, 1].
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta as beta_law
+from scipy.stats import binom, hypergeom
+
+from sudare import checks
+from sudare.counting import tree
+from sudare.counting.survey import Survey
+from sudare.counting.tally import Tally
+
+Array = NDArray[np.float64]
+Interval = Literal["auto", "binomial", "population"]
+
+_MOST_REPORTERS = 4000
+"""Beyond this the population interval takes too long, and gains little."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """One number a round: NaN, [0, 1] and zero reporters where nobody reported."""
+
+    reporters: NDArray[np.int64]
+    raw: Array
+    """Unbiased, and possibly outside [0, 1]."""
+    low: Array
+    high: Array
+    std: Array
+    """About the standard deviation of `raw`; infinite where nobody reported."""
+    beta: float
+    """Probability with which some interval of all these may miss."""
+
+    @property
+    def share(self) -> Array:
+        """The estimates within [0, 1]."""
+        return np.clip(self.raw, 0.0, 1.0)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One record a round, with null where there is no estimate: for JSON."""
+        share = self.share
+        return [
+            {
+                "round": t,
+                "reporters": int(self.reporters[t]),
+                "share": None if np.isnan(share[t]) else float(share[t]),
+                "low": float(self.low[t]),
+                "high": float(self.high[t]),
+            }
+            for t in range(len(share))
+        ]
+
+
+def estimate(
+    tally: Tally,
+    survey: Survey,
+    *,
+    users: int | None = None,
+    beta: float = 0.05,
+    interval: Interval = "auto",
+) -> Estimates:
+    """Every round's share, with intervals that all hold with probability 1 − β.
+
+    `users` is the number of people taking part: needed by the harmony methods, which divide by it,
+    and by the population interval. Harmony's intervals are those of its counts, which are Glance's.
+    """
+    checks.proportion(beta=beta)
+    checks.one_of(("auto", "binomial", "population"), interval=interval)
+    if users is not None:
+        checks.count(users=users)
+    if tally.digest != survey.digest():
+        raise checks.InvalidInput("Expected a tally of this survey")
+    if survey.method == "tree":
+        return Estimates(*tree.estimates(tally.reporters, tally.ones, survey, users, beta), beta)
+    n, y, c = tally.reporters, tally.ones, survey.attenuation
+    if users is not None and n.max(initial=0) > users:
+        raise checks.InvalidInput(f"Expected users={users} to be at least a round's reporters")
+    level = beta / survey.rounds
+    if _by_population(n, survey, users, interval):
+        assert users is not None
+        low, high = population_interval(n, y, c, users, level)
+    else:
+        low, high = binomial_interval(n, y, c, level)
+    return Estimates(n, _raw(n, y, survey, users), low, high, _std(n, y, c), beta)
+
+
+def binomial_interval(
+    reporters: NDArray[np.int64], ones: NDArray[np.int64], attenuation: float, level: float
+) -> tuple[Array, Array]:
+    """For each pair of counts an interval that misses the share with probability ≤ `level`."""
+    n, y = np.maximum(reporters, 1), ones
+    with np.errstate(invalid="ignore"):  # where y is 0 or n, the other branch is taken
+        low = np.where(y == 0, 0.0, beta_law.ppf(level / 2, y, n - y + 1))
+        high = np.where(y == n, 1.0, beta_law.ppf(1 - level / 2, y + 1, n - y))
+    low = np.minimum(low, np.maximum((y - 1) / n, 0.0))
+    high = np.maximum(high, np.minimum((y + 1) / n, 1.0))
+    nobody = reporters == 0
+    return (
+        np.where(nobody, 0.0, _share(low, attenuation)),
+        np.where(nobody, 1.0, _share(high, attenuation)),
+    )
+
+
+def population_interval(
+    reporters: NDArray[np.int64],
+    ones: NDArray[np.int64],
+    attenuation: float,
+    users: int,
+    level: float,
+) -> tuple[Array, Array]:
+    """The same for reporters drawn without replacement from `users`, a whole number with a one."""
+    ends = [
+        _population_ends(int(n), int(y), attenuation, users, level) if n else (0.0, 1.0)
+        for n, y in zip(reporters, ones, strict=True)
+    ]
+    low, high = np.array(ends).T
+    return low, high
+
+
+def _by_population(
+    n: NDArray[np.int64], survey: Survey, users: int | None, interval: Interval
+) -> bool:
+    if interval == "binomial":
+        return False
+    small = n.max(initial=0) <= _MOST_REPORTERS and survey.rounds <= 64
+    if interval == "population":
+        if users is None:
+            raise checks.InvalidInput("Expected users: the population interval needs their number")
+        return True
+    # Hearing less than a tenth of the users narrows the interval by less than a twentieth.
+    return users is not None and small and bool(n.max(initial=0) >= users / 10)
+
+
+def _population_ends(n: int, y: int, c: float, users: int, level: float) -> tuple[float, float]:
+    """The least and the largest number of ones among users that the counts do not contradict.
+
+    P_A(Y ≥ y) rises with A, the users holding a one, so both ends are found by bisection. Y given
+    the K reporters who hold a one is Bin(K, p) + Bin(n − K, q); `tail[K]` = P(Y ≥ y | K) is made
+    once, by tail[K+1] − tail[K] = (p − q)·P(Bin(K, p) + Bin(n − 1 − K, q) = y − 1).
+    """
+    p, q = (1 + c) / 2, (1 - c) / 2
+    at_least = _tails(n, y, p, q)
+    more = _tails(n, y + 1, p, q)
+    held = np.arange(n + 1)
+
+    def exceeds(tails: Array, ones: int) -> float:
+        return float(hypergeom.pmf(held, users, ones, n) @ tails)
+
+    low = _first(lambda a: exceeds(at_least, a) > level / 2, users)
+    high = _first(lambda a: 1 - exceeds(more, a) <= level / 2, users) - 1
+    # With rounding against us an end could pass the estimate's side; it must not cross over.
+    return min(low, users) / users, max(high, 0) / users
+
+
+def _tails(n: int, y: int, p: float, q: float) -> Array:
+    """P(Bin(K, p) + Bin(n − K, q) ≥ y) for K = 0 … n."""
+    if y <= 0:
+        return np.ones(n + 1)
+    if y > n:
+        return np.zeros(n + 1)
+    held = np.arange(n)
+    steps = np.zeros(n)
+    # Only as many of the y − 1 ones can come from the K as are likely to: a band around K·p.
+    reach = 12 * np.sqrt(n) + 40
+    first = np.maximum(0, np.minimum(y - 1, np.floor(held * p - reach))).astype(int)
+    for start in range(0, n, 256):
+        k = held[start : start + 256]
+        j = first[k[0]] + np.arange(int(2 * reach) + 256 + 1)
+        mine = binom.pmf(j[None, :], k[:, None], p)
+        theirs = binom.pmf(y - 1 - j[None, :], (n - 1 - k)[:, None], q)
+        steps[k] = np.einsum("ij,ij->i", mine, theirs)
+    start_tail = binom.sf(y - 1, n, q)
+    tails: Array = np.concatenate([[start_tail], start_tail + (p - q) * np.cumsum(steps)])
+    return np.minimum(tails, 1.0)
+
+
+def _first(holds: Any, users: int) -> int:
+    """The smallest A in 0 … users for which a rising condition holds, else users + 1."""
+    low, high = -1, users + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _raw(n: NDArray[np.int64], y: NDArray[np.int64], survey: Survey, users: int | None) -> Array:
+    c = survey.attenuation
+    if survey.method.startswith("harmony"):
+        if users is None:
+            raise checks.InvalidInput("Expected users: harmony divides by their number")
+        heard = survey.rounds / users
+        if survey.method == "harmony":
+            return 0.5 + (y * heard - 0.5) / c
+        return 0.5 + (y - n / 2) * heard / c
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw: Array = np.where(n > 0, 0.5 + (y / n - 0.5) / c, np.nan)
+    return raw
+
+
+def _std(n: NDArray[np.int64], y: NDArray[np.int64], c: float) -> Array:
+    """√(π(1 − π)/n)/c with π estimated a little inside (0, 1)."""
+    pi = (y + 1) / (n + 2)
+    with np.errstate(divide="ignore"):
+        std: Array = np.sqrt(pi * (1 - pi) / n) / c
+    return std
+
+
+def _share(pi: Array, c: float) -> Array:
+    share: Array = np.clip(0.5 + (pi - 0.5) / c, 0.0, 1.0)
+    return share

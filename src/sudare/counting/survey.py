@@ -1,0 +1,215 @@
+"""What is counted, for how long, and under which promise: the public description of a survey.
+
+Rounds are numbered 0 … T−1. A user's reports over the whole horizon are together ε-LDP, whatever
+the user's bits are:
+
+    glance           one round a user, randomised response in it (Ono et al.)
+    harmony          the same reports; the estimate divides by N/T instead of by the reporters
+    harmony-signed   the same reports, counted as ±1 (Nguyên et al. 2016)
+    rappor           every round, ε/T each (Basic One-time RAPPOR; Erlingsson et al. 2014)
+    masks            `slots` rounds a user, flipped by one mask drawn beforehand
+    tree             sums of changes over dyadic stretches of time, for users who seldom change
+
+Each report belongs to a *cell* and adds one to the cell's reporters, and to its ones if the bit is
+set. A cell is a round, except for `tree`, where it is a stretch of rounds.
+"""
+
+import hashlib
+import tomllib
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from sudare import checks
+from sudare.calibration import MAX_SLOTS, MaskLaw, mask_law
+from sudare.privacy import LocalEvent
+
+Method = Literal["glance", "harmony", "harmony-signed", "rappor", "masks", "tree"]
+METHODS: tuple[Method, ...] = get_args(Method)
+MAX_ROUNDS = 1_000_000
+_LONGEST_NAME = 64
+_MAX_EPSILON = 40.0
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The public description; everything else (tickets, reports, estimates) follows from it."""
+
+    name: str
+    rounds: int
+    epsilon: float
+    """For one user's reports over all rounds together."""
+    method: Method = "glance"
+    slots: int = 1
+    """`masks`: rounds in which each user reports."""
+    threshold: int | None = None
+    """`masks`: how many flips a likely mask has; None takes the best."""
+    changes: int | None = None
+    """`tree`: how many changes of a user's bit are counted, a first one from zero included; what a
+    user changes beyond that is lost to the count, not to the user."""
+    question: str = ""
+    start: datetime | None = None
+    """When round 0 begins, with its time zone."""
+    round_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.name, str) and self.name.isprintable()
+        if not (named and 0 < len(self.name.strip()) <= _LONGEST_NAME):
+            raise checks.InvalidInput(
+                f"Expected a printable name of at most {_LONGEST_NAME} letters"
+            )
+        if not (isinstance(self.question, str) and self.question.isprintable()):
+            raise checks.InvalidInput("Expected a printable question, on one line")
+        checks.count(rounds=self.rounds)
+        if self.rounds > MAX_ROUNDS:
+            raise checks.InvalidInput(f"Expected rounds={self.rounds} <= {MAX_ROUNDS}")
+        checks.positive(epsilon=self.epsilon)
+        if self.epsilon > _MAX_EPSILON:
+            raise checks.InvalidInput(
+                f"Expected epsilon={self.epsilon} <= {_MAX_EPSILON:g}: more hides nothing"
+            )
+        checks.one_of(METHODS, method=self.method)
+        self._check_slots()
+        if (self.start is None) != (self.round_seconds is None):
+            raise checks.InvalidInput("Expected start and round_seconds together, or neither")
+        if self.round_seconds is not None:
+            checks.positive(round_seconds=self.round_seconds)
+        if self.start is not None and self.start.tzinfo is None:
+            raise checks.InvalidInput(
+                "Expected start with its time zone, as in 2026-12-01T00:00:00Z"
+            )
+
+    def _check_slots(self) -> None:
+        checks.count(slots=self.slots)
+        if self.method != "masks":
+            for name, default in (("slots", 1), ("threshold", None)):
+                if getattr(self, name) != default:
+                    raise checks.InvalidInput(f'Expected {name} only with method "masks"')
+        elif self.slots > min(self.rounds, MAX_SLOTS):
+            most = min(self.rounds, MAX_SLOTS)
+            raise checks.InvalidInput(
+                f"Expected slots={self.slots} <= {most}: slots are different rounds"
+            )
+        if self.threshold is not None:
+            checks.count(minimum=0, threshold=self.threshold)
+            if self.threshold >= self.slots:
+                raise checks.InvalidInput(f"Expected threshold={self.threshold} < {self.slots}")
+        if (self.method == "tree") != (self.changes is not None):
+            raise checks.InvalidInput('Expected changes with method "tree", and only with it')
+        if self.changes is not None:
+            checks.count(changes=self.changes)
+            if self.changes > MAX_SLOTS:
+                raise checks.InvalidInput(
+                    f"Expected changes={self.changes} <= {MAX_SLOTS}: with more, other methods win"
+                )
+
+    @property
+    def law(self) -> MaskLaw:
+        """The law of a user's secret coins: for `rappor` that of each, else of all together."""
+        return _law(
+            self.method, self.epsilon, self.rounds, self.slots, self.threshold, self.changes
+        )
+
+    @property
+    def attenuation(self) -> float:
+        """c: a report is right with probability (1 + c)/2."""
+        return self.law.attenuation
+
+    @property
+    def event(self) -> LocalEvent:
+        """What taking part costs a user, over all rounds."""
+        return LocalEvent(self.epsilon)
+
+    @property
+    def levels(self) -> int:
+        """`tree`: how many lengths of stretch there are (1, 2, 4, … rounds)."""
+        return self.rounds.bit_length()
+
+    @property
+    def cells(self) -> int:
+        """How many counters a tally has."""
+        if self.method != "tree":
+            return self.rounds
+        return sum(self.rounds >> level for level in range(self.levels))
+
+    def digest(self) -> bytes:
+        """Identifies this description: what tickets are bound to."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).digest()
+
+    def to_toml(self) -> str:
+        """The survey as a commented file."""
+        return _to_toml(self)
+
+
+def parse_survey(text: str) -> Survey:
+    """A survey from TOML; what is wrong is said by name."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise checks.InvalidInput(f"Expected TOML: {problem}") from None
+    try:
+        return msgspec.convert(table, Survey)
+    except msgspec.ValidationError as problem:
+        raise checks.InvalidInput(f"In the survey: {problem}") from None
+
+
+def read_survey(path: str | Path) -> Survey:
+    """A survey from a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+        raise checks.InvalidInput(f"Cannot read {path}: {reason}") from None
+    return parse_survey(text)
+
+
+@lru_cache(maxsize=256)
+def _law(
+    method: Method,
+    epsilon: float,
+    rounds: int,
+    slots: int,
+    threshold: int | None,
+    changes: int | None,
+) -> MaskLaw:
+    if method == "rappor":
+        return mask_law(epsilon / rounds, 1)
+    if method == "tree":
+        assert changes is not None
+        return _best_law(epsilon, min(changes, rounds))
+    if threshold is None:
+        return _best_law(epsilon, slots)
+    return mask_law(epsilon, slots, threshold)
+
+
+def _best_law(epsilon: float, slots: int) -> MaskLaw:
+    """The law whose reports are right most often."""
+    laws = (mask_law(epsilon, slots, threshold) for threshold in range(slots))
+    return max(laws, key=lambda law: law.exact_attenuation)
+
+
+def _to_toml(survey: Survey) -> str:
+    lines = [f"name = {_quoted(survey.name)}"]
+    if survey.question:
+        lines.append(f"question = {_quoted(survey.question)}")
+    lines.append(f"rounds = {survey.rounds}")
+    if survey.start is not None:
+        lines.append(f"start = {survey.start.astimezone(UTC).isoformat().replace('+00:00', 'Z')}")
+        lines.append(f"round_seconds = {survey.round_seconds!r}")
+    lines.append("# For one user's reports over all rounds together.")
+    lines.append(f"epsilon = {survey.epsilon!r}")
+    lines.append(f"method = {_quoted(survey.method)}")
+    if survey.method == "masks":
+        lines.append(f"slots = {survey.slots}")
+    if survey.threshold is not None:
+        lines.append(f"threshold = {survey.threshold}")
+    if survey.changes is not None:
+        lines.append(f"changes = {survey.changes}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string; JSON's escapes are a subset of TOML's."""
+    return msgspec.json.encode(text).decode()
