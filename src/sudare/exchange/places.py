@@ -1,0 +1,80 @@
+"""Where releases are exchanged: a folder, a bucket or a web server, by any fsspec address."""
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from sudare import checks
+from sudare.exchange.envelope import LARGEST
+
+SUFFIX = ".release"
+
+
+def file_name(party: str, data: bytes) -> str:
+    """A name for a release: readable, and different for different contents."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", party).strip("-.")[:60] or "release"
+    return f"{plain}-{hashlib.sha256(data).hexdigest()[:12]}{SUFFIX}"
+
+
+def put(place: str, name: str, data: bytes) -> str:
+    """Write one file, whole or not at all; its address."""
+    if "://" not in place:
+        return _put_file(Path(place), name, data)
+    address = f"{place.rstrip('/')}/{name}"
+    with _explained(address):
+        system, path = fsspec.core.url_to_fs(address)
+        system.pipe_file(path, data)
+    return address
+
+
+def get_all(place: str) -> Iterator[tuple[str, bytes]]:
+    """Every release in a folder, or the one file that is named; larger files are cut off."""
+    with _explained(place):
+        system, path = fsspec.core.url_to_fs(place)
+        found = [path] if system.isfile(path) else sorted(system.glob(f"{path}/*{SUFFIX}"))
+        if not found and not system.exists(path):
+            raise FileNotFoundError(2, "there is no such file or folder")
+    for each in found:
+        with _explained(each), system.open(each, "rb") as file:
+            data = file.read(LARGEST + 1)
+        yield each, data
+
+
+def _put_file(folder: Path, name: str, data: bytes) -> str:
+    with _explained(folder / name):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(draft).chmod(0o644)
+            Path(draft).replace(folder / name)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    return str(folder / name)
+
+
+class _explained:
+    """Turns a failure of files or network into a sentence."""
+
+    def __init__(self, address: Any) -> None:
+        self._address = address
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, problem: Any, trace: Any) -> None:
+        if isinstance(problem, (OSError, ImportError, ValueError)) and not isinstance(
+            problem, checks.SudareError
+        ):
+            reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+            raise checks.SudareError(f"{self._address}: {reason}") from None
