@@ -6,20 +6,17 @@ Exit codes: 0 done; 1 a fault of sudare's own; 2 something to put right in what 
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from sudare import __version__, checks
+from sudare import __version__, checks, cli_site
+from sudare.console import AsJson, Seed, err, number, out, print_json, progress
 
 app = typer.Typer(
     name="sudare",
@@ -31,15 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-out = Console()
-err = Console(stderr=True)
-
 REFUTED = 3
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Draw the same numbers every time. Without it, secure randomness.", min=0),
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -56,7 +45,7 @@ def demo(seed: Seed = 7) -> None:
     """A one-minute tour with made-up people: count, learn, add up, audit."""
     from sudare.demo import run
 
-    with _progress() as tick:
+    with progress() as tick:
         run(out, seed=seed, progress=tick)
 
 
@@ -83,13 +72,13 @@ def account(
     points = sorted({0.0, 1e-12, 1e-9, 1e-6, 1e-3, delta})
     curve = [(point, guarantee.epsilon(point)) for point in points]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "events": json.loads(privacy.encode(guarantee.events)),
                 "delta": delta,
-                "epsilon": _number(guarantee.epsilon()),
+                "epsilon": number(guarantee.epsilon()),
                 "sentence": str(guarantee),
-                "curve": [{"delta": d, "epsilon": _number(e)} for d, e in curve],
+                "curve": [{"delta": d, "epsilon": number(e)} for d, e in curve],
             }
         )
         return
@@ -142,7 +131,7 @@ def audit(
             )
     rng = as_generator(seed)
     found = []
-    with _progress() as tick:
+    with progress() as tick:
         for case in chosen:
             finding = case.run(
                 runs=runs,
@@ -152,7 +141,7 @@ def audit(
             )
             found.append((case, finding))
     if as_json:
-        _print_json(
+        print_json(
             [{"case": case.name, "expected": case.expected, **f.to_dict()} for case, f in found]
         )
     else:
@@ -164,6 +153,9 @@ def audit(
     # A published mistake that is caught is good news; anything else refuted is not.
     if any(finding.violated and case.expected != "caught" for case, finding in found):
         raise typer.Exit(REFUTED)
+
+
+cli_site.register(app)
 
 
 def main() -> None:
@@ -181,7 +173,7 @@ def main() -> None:
 
 def _show_cases(known: Any, as_json: bool) -> None:
     if as_json:
-        _print_json(
+        print_json(
             [
                 {"case": c.name, "title": c.title, "what": c.what, "expected": c.expected}
                 for c in known.values()
@@ -192,27 +184,3 @@ def _show_cases(known: Any, as_json: bool) -> None:
     for case in known.values():
         table.add_row(case.name, case.title, case.expected)
     out.print(table)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A progress bar on standard error, where there is a person to see it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def tick(title: str, done: int, total: int) -> None:
-            if title not in tasks:
-                tasks[title] = bar.add_task(title, total=total)
-            bar.update(tasks[title], completed=done, total=total)
-
-        yield tick
-
-
-def _number(value: float) -> float | str:
-    """JSON has no infinity."""
-    return value if value != float("inf") else "inf"
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

@@ -64,6 +64,11 @@ class MomentsLearner(PrivateLearner):
         checks.proportion(delta=self.delta)
         return event_of("output", float(self.epsilon), float(self.delta))
 
+    def public_noise(self, n: int, features: int) -> tuple[float, None]:
+        """The noise that `fit` will add to n rows, and no ball: known without the rows."""
+        seal = moments_seal(n, features + bool(self.fit_intercept), self.epsilon, self.delta)
+        return seal.noise_std, None
+
     def release(self, party: str) -> Release:
         """What `fit` made, in the form that others can blend; spends nothing more."""
         check_is_fitted(self)

@@ -93,7 +93,10 @@ class Account:
     @property
     def remaining(self) -> float:
         """ε left at the cap's δ, by simple subtraction; small spends may compose to less."""
-        return max(0.0, self.epsilon - self.spent.epsilon()) if self.entries else self.epsilon
+        if not self.entries:
+            return self.epsilon
+        left = self.epsilon - self.spent.epsilon()
+        return left if left > self.epsilon * _ROUNDING else 0.0
 
 
 class Ledger:

@@ -11,7 +11,7 @@ from sudare.study.contract import (
     Terms,
     label_text,
 )
-from sudare.study.tables import Block, raw_content, read_blocks, read_table
+from sudare.study.tables import Block, header, raw_content, read_blocks, read_table
 from sudare.study.text import Problem, StudyInvalid, draft_study, parse_study, read_study
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Target",
     "Terms",
     "draft_study",
+    "header",
     "label_text",
     "parse_study",
     "raw_content",

@@ -54,6 +54,19 @@ def read_table(source: Any, study: Study, *, with_target: bool = True) -> Block:
     return Block(rows, np.concatenate(targets) if with_target else None)
 
 
+def header(path: str | Path) -> list[str]:
+    """The column names of a CSV or Parquet file; no row is read."""
+    file = Path(path)
+    try:
+        if file.suffix in (".parquet", ".pq"):
+            return list(pa.parquet.read_schema(file).names)
+        return _csv_header(file)
+    except pa.ArrowInvalid:
+        raise checks.InvalidInput(f"Cannot read the column names of {path}") from None
+    except OSError as problem:
+        raise checks.InvalidInput(f"Cannot read {path}: {problem.strerror or problem}") from None
+
+
 def raw_content(source: Any) -> Iterator[bytes]:
     """The bytes of a file (unpacked) or frame: what a data set is recognised by, whatever its
     name."""
