@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.table import Table
 
 from sudare import checks
-from sudare.console import AsJson, number, out, print_json
+from sudare.console import AsJson, number, out, print_json, progress
 
 keys = typer.Typer(help="Make a key that signs your releases.")
 trusted = typer.Typer(help="Decide whose releases to accept.")
@@ -33,6 +34,9 @@ def register(app: typer.Typer) -> None:
     app.command()(release)
     app.command()(verify)
     app.command()(explain)
+    app.command()(blend)
+    app.command()(predict)
+    app.command()(report)
 
 
 @keys.command("new")
@@ -320,6 +324,99 @@ def explain(
     for name, value in certificate.parameters.items():
         table.add_row(name, str(value))
     out.print(table)
+
+
+def blend(
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file of your rows.")],
+    releases: Annotated[
+        list[str], typer.Option("--releases", help="Folder, file or address of releases.")
+    ],
+    study: StudyFile = Path("study.toml"),
+    trust: TrustFile = Path("trust.toml"),
+    party: Annotated[str, typer.Option(help="Your organisation's name.")] = "us",
+    to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("model.json"),
+    as_json: AsJson = False,
+) -> None:
+    """Blend verified releases with your own rows into a model that stays with you."""
+    from sudare import site
+    from sudare.exchange import load_keyring
+    from sudare.study import read_study
+
+    described = read_study(study)
+    checked = site.collect(releases, load_keyring(trust), described)
+    with progress() as tick:
+        model = site.blend(data, described, checked, party=party, progress=tick)
+    _write(to, model.to_bytes().decode())
+    story = model.story
+    if as_json:
+        print_json(msgspec.to_builtins(story) | {"model": str(to)})
+        return
+    out.print(f"[bold]{story.sentence}[/bold]")
+    table = Table("model", "weight")
+    for name, weight in sorted(story.weights.items(), key=lambda item: -item[1])[:8]:
+        table.add_row(name, f"{weight:.1%}")
+    out.print(table)
+    for refusal in story.refusals:
+        out.print(f"Not used: {refusal.what}: {refusal.reason}", style="yellow")
+    found = story.assessment
+    if found is not None:
+        out.print(
+            f"On {found.rows} held-out rows, {found.measure}: own {found.own.value:.3f}, "
+            f"blend {found.blend.value:.3f}; gain {found.gain.value:+.3f} "
+            f"({found.gain.low:+.3f} to {found.gain.high:+.3f})."
+        )
+    out.print(f"Wrote {to}. Next: sudare report {to}")
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that 'sudare blend' wrote.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the study's columns.")],
+    to: Annotated[Path, typer.Option("--out", help="Where to write the predictions.")] = Path(
+        "predictions.csv"
+    ),
+) -> None:
+    """Predict for new rows; writes one line for each, in their order."""
+    import csv
+
+    from sudare import site
+
+    made = site.load_model(model)
+    predicted = made.predict(data)
+    header, columns = ["prediction"], [predicted.tolist()]
+    if made.study.task == "classification":
+        header.append("probability")
+        columns.append(made.predict_proba(data)[:, 1].tolist())
+    try:
+        with to.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(header)
+            writer.writerows(zip(*columns, strict=True))
+    except OSError as problem:
+        raise checks.InvalidInput(f"Cannot write {to}: {problem.strerror}") from None
+    out.print(f"Wrote {len(predicted)} predictions to {to}.")
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="A model that 'sudare blend' wrote.")],
+    to: Annotated[Path, typer.Option("--out", help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+    coefficients: Annotated[
+        Path | None, typer.Option(help="Also write the coefficients as a tidy CSV.")
+    ] = None,
+) -> None:
+    """Write a report for people: what was blended, what it gained, what was promised to whom."""
+    from sudare import site
+
+    made = site.load_model(model)
+    _write(to, site.render(made))
+    if coefficients is not None:
+        lines = ["feature,unit,effect,odds_ratio"]
+        for each in made.effects():
+            ratio = "" if each.odds_ratio is None else repr(each.odds_ratio)
+            lines.append(f'"{each.feature}","{each.unit}",{each.effect!r},{ratio}')
+        _write(coefficients, "\n".join(lines) + "\n")
+    out.print(f"Wrote {to}: open it in a browser, or print it.")
 
 
 def _show_preview(planned: Any, as_json: bool) -> None:

@@ -1,17 +1,24 @@
 """An organisation's workflow: release what it may, verify what it receives, blend, predict."""
 
+from sudare.site.blended import blend
 from sudare.site.learner import Preview, make_learner, planned_event, preview
+from sudare.site.model import Model, load_model
 from sudare.site.receiving import Checked, collect, verify
 from sudare.site.releasing import Published, publish
+from sudare.site.report import render
 
 __all__ = [
     "Checked",
+    "Model",
     "Preview",
     "Published",
+    "blend",
     "collect",
+    "load_model",
     "make_learner",
     "planned_event",
     "preview",
     "publish",
+    "render",
     "verify",
 ]

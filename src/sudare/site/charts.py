@@ -1,0 +1,194 @@
+"""Small charts as SVG text: no script, no font, no network; they print, and follow dark mode.
+
+Colours come from the page's style sheet through classes, and every mark carries its numbers as a
+tooltip and for screen readers.
+"""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+_WIDTH = 720
+_LABELS = 220
+_RIGHT = 24
+_ROW = 24
+_TOP = 8
+
+
+class Interval(NamedTuple):
+    """A value with its interval, to be drawn as a dot and a line."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    kind: str = "plain"
+    """CSS class of the marks: plain, own, blend, ..."""
+
+
+class Bar(NamedTuple):
+    """A value from zero."""
+
+    label: str
+    value: float
+    kind: str = "plain"
+
+
+class Series(NamedTuple):
+    """A curve, with a band around it if low and high are given."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    kind: str = "plain"
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+def intervals(rows: Sequence[Interval], title: str, zero: float | None = None) -> str:
+    """Dots with whiskers, one row each, and a vertical line at `zero`."""
+    ends = [end for row in rows for end in (row.low, row.high, row.value) if math.isfinite(end)]
+    ticks = _ticks(min([*ends, *([] if zero is None else [zero])]), max([*ends, zero or -math.inf]))
+    place = _scale(ticks[0], ticks[-1], _LABELS, _WIDTH - _RIGHT)
+    height = _TOP + _ROW * len(rows) + 28
+    parts = [*_grid(ticks, place, height - 24)]
+    if zero is not None:
+        parts.append(_line(place(zero), _TOP, place(zero), height - 24, "zero"))
+    for index, row in enumerate(rows):
+        y = _TOP + _ROW * (index + 0.5)
+        low, high = place(max(row.low, ticks[0])), place(min(row.high, ticks[-1]))
+        told = f"{row.label}: {_short(row.value)} ({_short(row.low)} to {_short(row.high)})"
+        parts += [
+            _label(row.label, y),
+            f'<g class="mark {row.kind}"><title>{escape(told)}</title>',
+            _line(low, y, high, y, ""),
+            f'<circle cx="{place(row.value):.1f}" cy="{y:.1f}" r="4.5"/></g>',
+        ]
+    return _svg(title, height, parts)
+
+
+def bars(rows: Sequence[Bar], title: str, percent: bool = False) -> str:
+    """Horizontal bars from zero."""
+    ticks = _ticks(0.0, max([row.value for row in rows] + [1e-9]))
+    place = _scale(ticks[0], ticks[-1], _LABELS, _WIDTH - _RIGHT)
+    height = _TOP + _ROW * len(rows) + 28
+    parts = [*_grid(ticks, place, height - 24, percent)]
+    for index, row in enumerate(rows):
+        y = _TOP + _ROW * index + 4
+        shown = f"{row.value:.0%}" if percent else _short(row.value)
+        wide = max(place(row.value) - _LABELS, 0.5)
+        parts += [
+            _label(row.label, y + _ROW / 2 - 4),
+            f'<g class="mark {row.kind}"><title>{escape(row.label)}: {shown}</title>'
+            f'<rect x="{_LABELS}" y="{y:.1f}" width="{wide:.1f}" height="{_ROW - 8}" rx="2"/></g>',
+        ]
+    return _svg(title, height, parts)
+
+
+def curves(
+    series: Sequence[Series], title: str, x_label: str, y_label: str, diagonal: bool = False
+) -> str:
+    """Lines over a common x, with bands; `diagonal` adds the line y = x."""
+    xs = [x for each in series for x in each.x]
+    ys = [y for each in series for y in (*each.y, *each.low, *each.high) if math.isfinite(y)]
+    x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(min(ys), max(ys))
+    left, bottom = 64, 320
+    across = _scale(x_ticks[0], x_ticks[-1], left, _WIDTH - _RIGHT)
+    upward = _scale(y_ticks[0], y_ticks[-1], bottom, 36)
+    parts = []
+    for tick in y_ticks:
+        parts += [
+            _line(left, upward(tick), _WIDTH - _RIGHT, upward(tick), "grid"),
+            _text(left - 8, upward(tick) + 4, _short(tick), "end"),
+        ]
+    parts += [_text(across(tick), bottom + 18, _short(tick), "middle") for tick in x_ticks]
+    parts += [
+        _text((left + _WIDTH) / 2, bottom + 38, x_label, "middle"),
+        _text(8, 20, y_label, "start"),
+    ]
+    if diagonal:
+        low, high = max(x_ticks[0], y_ticks[0]), min(x_ticks[-1], y_ticks[-1])
+        parts.append(_line(across(low), upward(low), across(high), upward(high), "zero"))
+    for index, each in enumerate(series):
+        parts.append(f'<g class="mark {each.kind}"><title>{escape(each.label)}</title>')
+        if each.low:
+            there = _points(each.x, each.high, across, upward)
+            back = _points(each.x, each.low, across, upward)
+            parts.append(f'<polygon class="band" points="{" ".join(there + back[::-1])}"/>')
+        spots = _points(each.x, each.y, across, upward)
+        parts.append(f'<polyline points="{" ".join(spots)}"/>')
+        for spot in spots:
+            x, y = spot.split(",")
+            parts.append(f'<circle cx="{x}" cy="{y}" r="3.5"/>')
+        legend = _WIDTH - _RIGHT - 150 * (len(series) - index) + 12
+        parts.append(f'<circle cx="{legend - 12}" cy="16" r="4"/></g>')
+        parts.append(_text(legend, 20, each.label, "start"))
+    return _svg(title, bottom + 48, parts)
+
+
+def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}" '
+        f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+    )
+
+
+def _grid(
+    ticks: Sequence[float], place: "_Scale", height: float, percent: bool = False
+) -> list[str]:
+    parts = []
+    for tick in ticks:
+        shown = f"{tick:.0%}" if percent else _short(tick)
+        parts.append(_line(place(tick), _TOP, place(tick), height, "grid"))
+        parts.append(_text(place(tick), height + 18, shown, "middle"))
+    return parts
+
+
+def _points(
+    xs: Sequence[float], ys: Sequence[float], across: "_Scale", upward: "_Scale"
+) -> list[str]:
+    return [f"{across(x):.1f},{upward(y):.1f}" for x, y in zip(xs, ys, strict=True)]
+
+
+def _label(text: str, y: float) -> str:
+    shown = text if len(text) <= 30 else text[:29] + "…"
+    return _text(_LABELS - 10, y + 4, shown, "end")
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    kept = f' class="{kind}"' if kind else ""
+    return f'<line{kept} x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+class _Scale(NamedTuple):
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
+
+
+def _scale(low: float, high: float, start: float, stop: float) -> _Scale:
+    return _Scale(low, high, start, stop)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Four to eight round numbers that span the values."""
+    if not high > low:
+        low, high = low - 0.5, low + 0.5
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    while (high - low) / step > 8:
+        step *= 2 if round(step / 10 ** math.floor(math.log10(step))) != 2 else 2.5
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"

@@ -1,0 +1,180 @@
+"""A blended model as a small file: what it predicts with, and how it came about.
+
+Linear components with weights on the simplex; probabilities (or predictions) of the components are
+mixed. The file is JSON, holds the study it belongs to, and reads the same in any language. It was
+made from the organisation's own rows without noise and stays inside: it is not a release.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sudare import __version__, checks
+from sudare.site.assessment import Assessment
+from sudare.study import Study, read_blocks
+
+Array = NDArray[np.float64]
+FORMAT = "sudare-model/1"
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """One linear model in the mixture."""
+
+    name: str
+    weight: float
+    coefficients: tuple[float, ...]
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """What one feature does, in the study's own units."""
+
+    feature: str
+    unit: str
+    """What one step means."""
+    effect: float
+    """Change of the log-odds, or of the target, for one step."""
+    odds_ratio: float | None
+
+
+class Party(msgspec.Struct, frozen=True, kw_only=True):
+    """A release that was blended."""
+
+    name: str
+    signer: str
+    rows: int
+    epsilon: float
+    delta: float
+    sentence: str
+    """What the party's people were promised."""
+    influence: float
+    """Share of the blend that came through this release."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A release that was not used, and why."""
+
+    what: str
+    reason: str
+
+
+class Opinion(msgspec.Struct, frozen=True, kw_only=True):
+    """What one source says of a feature's effect, with the interval that its noise leaves."""
+
+    feature: str
+    source: str
+    kind: str
+    """blend, own or party."""
+    effect: float
+    low: float
+    high: float
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model came about: for the report, and for whoever asks."""
+
+    sentence: str
+    weights: dict[str, float]
+    """Of each group of candidates in the blend."""
+    parties: tuple[Party, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    opinions: tuple[Opinion, ...] = ()
+    assessment: Assessment | None = None
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A mixture of linear models over the features of a study."""
+
+    format: str = FORMAT
+    software: str = f"sudare {__version__}"
+    study: Study
+    party: str
+    moment: str
+    rows: int
+    components: tuple[Component, ...]
+    story: Story
+
+    def scores(self, rows: Array) -> Array:
+        """θ·x of every component, one column each, for encoded rows."""
+        thetas = np.array([each.coefficients for each in self.components])
+        scores: Array = self.study.contract.rows(rows) @ thetas.T
+        return scores
+
+    def probabilities(self, rows: Array) -> Array:
+        """Probability of the second class, for encoded rows."""
+        if self.study.task != "classification":
+            raise checks.InvalidInput("Expected a study of two classes for probabilities")
+        mixed: Array = expit(self.scores(rows)) @ self._weights()
+        return mixed
+
+    def predictions(self, rows: Array) -> Array:
+        """Predicted targets in their own units, for encoded rows."""
+        if self.study.task != "regression":
+            raise checks.InvalidInput("Expected a study of a number for predictions")
+        mixed = np.clip(self.scores(rows), -1.0, 1.0) @ self._weights()
+        own: Array = self.study.target_middle + self.study.target_reach * mixed
+        return own
+
+    def predict_proba(self, data: Any) -> Array:
+        """Probabilities of both classes, for a file or frame with the study's columns."""
+        second = np.concatenate([self.probabilities(rows) for rows in self._read(data)])
+        return np.column_stack([1 - second, second])
+
+    def predict(self, data: Any) -> NDArray[Any]:
+        """The likelier class or the predicted number, for a file or frame."""
+        if self.study.task == "regression":
+            return np.concatenate([self.predictions(rows) for rows in self._read(data)])
+        second = np.concatenate([self.probabilities(rows) for rows in self._read(data)]) > 0.5
+        assert self.study.target.classes is not None
+        labels = np.array(self.study.target.classes, dtype=object)
+        likelier: NDArray[Any] = labels[second.astype(int)]
+        return likelier
+
+    def effects(self) -> list[Effect]:
+        """The components' weighted average coefficient of every feature, in the study's units."""
+        average = self._weights() @ np.array([each.coefficients for each in self.components])
+        reach = 1.0 if self.study.task == "classification" else self.study.target_reach
+        found = []
+        for feature, coefficient in zip(self.study.features, average.tolist(), strict=False):
+            effect = float(coefficient * reach / feature.scale)
+            flag = feature.category is not None or feature.name.endswith(" missing")
+            found.append(
+                Effect(
+                    feature=feature.name,
+                    unit="yes instead of no" if flag else f"one more unit of {feature.column}",
+                    effect=effect,
+                    odds_ratio=float(np.exp(effect)) if reach == 1.0 else None,
+                )
+            )
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The file's contents."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    def _weights(self) -> Array:
+        return np.array([each.weight for each in self.components])
+
+    def _read(self, data: Any) -> Any:
+        return (block.rows for block in read_blocks(data, self.study, with_target=False))
+
+
+def load_model(path: str | Path) -> Model:
+    """A model from its file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as problem:
+        raise checks.InvalidInput(f"Cannot read {path}: {problem.strerror}") from None
+    try:
+        model = msgspec.json.decode(data, type=Model)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+        raise checks.InvalidInput(f"{path} is not a model: {problem}") from None
+    if model.format != FORMAT:
+        raise checks.InvalidInput(f"{path} was written by a later sudare: update it")
+    width = model.study.contract.dimension
+    if not model.components or any(len(c.coefficients) != width for c in model.components):
+        raise checks.InvalidInput(f"{path} is damaged: its numbers do not fit its study")
+    return model
