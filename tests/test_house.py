@@ -17,7 +17,7 @@ from tests.support import PACKAGE, ROOT
 TESTS = ROOT / "tests"
 NOT_MIRRORS = {TESTS / f"test_{name}.py" for name in ("house", "docs", "readme")}
 LONGEST_FILE = 400
-MAY_IMPORT_SKLEARN = {"learners", "blending"}
+MAY_IMPORT_SKLEARN = {"learners", "blending", "demo"}
 
 # A letter in brackets keeps each pattern from matching this file.
 UNWANTED = {

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sudare import __version__, checks, cli_site
+from sudare import __version__, checks, cli_counting, cli_site
 from sudare.console import AsJson, Seed, err, number, out, print_json, progress
 
 app = typer.Typer(
@@ -41,12 +41,17 @@ def _root(
 
 
 @app.command()
-def demo(seed: Seed = 7) -> None:
-    """A one-minute tour with made-up people: count, learn, add up, audit."""
+def demo(
+    seed: Seed = 7,
+    to: Annotated[
+        Path, typer.Option("--out", help="Folder for the files it makes.")
+    ] = Path("sudare-demo"),
+) -> None:
+    """A tour with made-up people: learn together, count, audit. Takes about a minute."""
     from sudare.demo import run
 
     with progress() as tick:
-        run(out, seed=seed, progress=tick)
+        run(out, seed=seed, progress=tick, folder=to)
 
 
 @app.command()
@@ -156,6 +161,7 @@ def audit(
 
 
 cli_site.register(app)
+cli_counting.register(app)
 
 
 def main() -> None:

@@ -1,0 +1,30 @@
+import numpy as np
+import pytest
+
+from sudare.demo.compare import METHODS, Party, average, compare
+from sudare.randomness import seeded
+
+
+def test_every_method_is_judged_on_the_same_rows() -> None:
+    rng = seeded(3)
+
+    def party(n: int) -> Party:
+        rows = rng.normal(size=(n, 3)) / 3
+        return Party(rows, np.where(rng.random(n) < 1 / (1 + np.exp(-9 * rows[:, 0])), 1.0, -1.0))
+
+    ticks: list[int] = []
+    parties, test = [party(40) for _ in range(6)], party(1500)
+    found = compare(parties, test, (1.0, 8.0), seeded(4), lambda: ticks.append(1))
+    assert list(found) == [1.0, 8.0]
+    assert len(ticks) == 2
+    for row in found.values():
+        assert set(row) == set(METHODS)
+        assert all(0.3 < share < 1 for share in row.values())
+    assert found[1.0]["pooled"] == found[8.0]["pooled"] > 0.8
+    assert found[1.0]["own"] == found[8.0]["own"]
+    assert found[1.0]["uniform"] != found[8.0]["uniform"]
+
+
+def test_average() -> None:
+    tables = [{1.0: dict.fromkeys(METHODS, 0.25)}, {1.0: dict.fromkeys(METHODS, 0.75)}]
+    assert average(tables) == {1.0: pytest.approx(dict.fromkeys(METHODS, 0.5))}
