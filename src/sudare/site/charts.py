@@ -9,6 +9,18 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+STYLE = """
+svg { font-family: system-ui, sans-serif; --soft: #5c6770; --line: #d9dee2; --own: #b3541e;
+  --blend: #00796b; --party: #5b6f9e; }
+@media (prefers-color-scheme: dark) { svg { --soft: #9aa7b1; --line: #333c43; --own: #f0a36b;
+  --blend: #4db6a6; --party: #9fb1dc; } }
+svg text { font-size: 13px; fill: var(--soft); }
+.grid { stroke: var(--line); } .zero { stroke: var(--soft); stroke-dasharray: 4 3; }
+.mark line, .mark polyline { stroke-width: 2; fill: none; } .band { opacity: .18; stroke: none; }
+.plain { fill: var(--soft); stroke: var(--soft); } .own { fill: var(--own); stroke: var(--own); }
+.blend { fill: var(--blend); stroke: var(--blend); }
+.party { fill: var(--party); stroke: var(--party); } .mark rect { stroke: none; }
+"""
 _WIDTH = 720
 _LABELS = 220
 _RIGHT = 24
@@ -125,6 +137,12 @@ def curves(
         parts.append(f'<circle cx="{legend - 12}" cy="16" r="4"/></g>')
         parts.append(_text(legend, 20, each.label, "start"))
     return _svg(title, bottom + 48, parts)
+
+
+def standalone(svg: str) -> str:
+    """A chart with its own colours, for a file of its own."""
+    start = svg.index(">") + 1
+    return f"{svg[:start]}<style>{STYLE}</style>{svg[start:]}\n"
 
 
 def _svg(title: str, height: float, parts: Sequence[str]) -> str:

@@ -27,7 +27,9 @@ def render(model: Model) -> str:
     ]
     title = f"{model.study.name}: a blended model"
     return _PAGE.format(
-        title=escape(title), style=_STYLE, body="\n".join(part for part in sections if part)
+        title=escape(title),
+        style=_STYLE + charts.STYLE,
+        body="\n".join(part for part in sections if part),
     )
 
 
@@ -217,9 +219,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2327; --soft: #5c6770; --paper: #fff; --line: #d9dee2;
-  --own: #b3541e; --blend: #00796b; --party: #5b6f9e; }
+  --blend: #00796b; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaed; --soft: #9aa7b1; --paper: #14181b;
-  --line: #333c43; --own: #f0a36b; --blend: #4db6a6; --party: #9fb1dc; } }
+  --line: #333c43; --blend: #4db6a6; } }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 780px; margin: 2rem auto; padding: 0 1rem; }
 h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 2.5rem; } .lead { font-size: 1.15rem; }
@@ -227,12 +229,7 @@ table { border-collapse: collapse; width: 100%; } th, td { text-align: left; ver
   padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line); }
 td { overflow-wrap: anywhere; }
 blockquote { margin: 1rem 0; padding: .2rem 1rem; border-left: 4px solid var(--blend); }
-svg { width: 100%; height: auto; } svg text { font-size: 13px; fill: var(--soft); }
-.grid { stroke: var(--line); } .zero { stroke: var(--soft); stroke-dasharray: 4 3; }
-.mark line, .mark polyline { stroke-width: 2; fill: none; } .band { opacity: .18; stroke: none; }
-.plain { fill: var(--soft); stroke: var(--soft); } .own { fill: var(--own); stroke: var(--own); }
-.blend { fill: var(--blend); stroke: var(--blend); }
-.party { fill: var(--party); stroke: var(--party); } .mark rect { stroke: none; }
+svg { width: 100%; height: auto; }
 .sign { margin-top: 2rem; } footer { color: var(--soft); margin-top: 3rem; font-size: .9rem; }
 @media print { body { margin: 0; max-width: none; font-size: 12px; } .page { break-before: page; }
   svg, table, blockquote { break-inside: avoid; } }
