@@ -29,6 +29,12 @@ def test_a_better_blend_is_seen_and_an_equal_one_is_not() -> None:
     better = assess_classes(HeldOut(poor, good, targets))
     assert better.gain.low > 0
     assert better.own.value == pytest.approx(((poor > 0.5) == (targets > 0)).mean())
+    assert better.log_loss_gain is not None
+    assert better.log_loss_gain.low > 0
+    right = np.where(targets > 0, good, 1 - good)
+    same = assess_classes(HeldOut(np.full(400, 0.5), good, targets))
+    assert same.log_loss_gain is not None
+    assert same.log_loss_gain.value == pytest.approx(np.log(2) + np.log(right).mean())
     assert assess_classes(HeldOut(good, good, targets)).gain.value == 0
     assert assess_classes(HeldOut(good, poor, targets)).gain.high < 0
 

@@ -47,6 +47,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     blend: Measure
     gain: Measure
     """How much better the blend is, row by row; above zero is better."""
+    log_loss_gain: Measure | None = None
+    """Classes: how much lower the blend's log loss is; it also sees how sure a prediction was."""
     calibration: tuple[Bin, ...] = ()
 
 
@@ -81,6 +83,7 @@ def assess_classes(held: HeldOut) -> Assessment:
         own=_mean(own),
         blend=_mean(blend),
         gain=_mean(blend - own),
+        log_loss_gain=_mean(_log_loss(held.own, second) - _log_loss(held.blend, second)),
         calibration=_calibration(held.blend, second),
     )
 
@@ -97,6 +100,12 @@ def assess_numbers(held: HeldOut) -> Assessment:
         blend=_mean(blend),
         gain=_mean(own - blend),
     )
+
+
+def _log_loss(probabilities: Array, second: NDArray[np.bool_]) -> Array:
+    told = np.where(second, probabilities, 1 - probabilities)
+    loss: Array = -np.log(np.maximum(told, 1e-12))
+    return loss
 
 
 def _mean(values: Array) -> Measure:

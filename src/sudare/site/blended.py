@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -79,9 +80,11 @@ def _usable(
     used, refusals = [], []
     for each in checked:
         if each.trusted is None:
-            refusals.append(Refusal(what=each.address, reason=each.problem or "not valid"))
+            refusals.append(
+                Refusal(what=Path(each.address).name, reason=each.problem or "not valid")
+            )
         elif each.trusted.release.party == party:
-            refusals.append(Refusal(what=each.address, reason="made from these rows"))
+            refusals.append(Refusal(what=Path(each.address).name, reason="made from these rows"))
         else:
             named = msgspec.structs.replace(each.trusted.release, party=each.trusted.signer)
             used.append((named, each.trusted.release.party))

@@ -71,10 +71,17 @@ def _assessed(model: Model) -> str:
         verdict = "The blend is better."
     elif gain.high < 0:
         verdict = "The own model is better: do not use the blend."
+    finer = ""
+    if found.log_loss_gain is not None:
+        fine = found.log_loss_gain
+        finer = (
+            f" In log loss, which also sees how sure a prediction was, the blend gains "
+            f"{fine.value:+.3f} ({fine.low:+.3f} to {fine.high:+.3f})."
+        )
     page = (
         f"<section><h2>Own model against blend</h2><p>{escape(found.measure.capitalize())} on "
         f"{found.rows} held-out rows, with 95 % intervals. Gain {gain.value:+.3f} "
-        f"({gain.low:+.3f} to {gain.high:+.3f}). <b>{verdict}</b></p>{chart}"
+        f"({gain.low:+.3f} to {gain.high:+.3f}). <b>{verdict}</b>{finer}</p>{chart}"
     )
     if found.calibration:
         bins = found.calibration
