@@ -1,7 +1,8 @@
 """Peers that cannot share our environment: each gets one of its own and answers from there.
 
-diffprivlib 0.6.6 does not import with today's scikit-learn, so it runs with the last one it knows.
-The environment is made on first use, in `.venv-peers`, and kept.
+diffprivlib 0.6.6 does not import with today's scikit-learn, so it runs with the last one it knows;
+numpyro brings half a gigabyte of JAX that nothing else here needs, multi-freq-ldpy a compiler. An
+environment is made on first use, in `.venv-peers`, and kept.
 """
 
 import json
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,8 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-peers"
 DIFFPRIVLIB = ("diffprivlib==0.6.6", "scikit-learn==1.7.2")
+NUMPYRO = ("numpyro==0.22.0",)
+MULTI_FREQ_LDPY = ("multi-freq-ldpy==0.2.5",)
 _PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
 _ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -50,11 +53,25 @@ class Peer:
         return json.loads(answer)
 
 
-@contextmanager
-def diffprivlib() -> Iterator[Peer]:
+def diffprivlib() -> AbstractContextManager[Peer]:
     """diffprivlib in its own environment, on one core."""
-    python = _environment("diffprivlib", DIFFPRIVLIB)
-    script = Path(__file__).with_name("diffprivlib_worker.py")
+    return _running("diffprivlib", DIFFPRIVLIB)
+
+
+def numpyro() -> AbstractContextManager[Peer]:
+    """numpyro in its own environment, on as many cores as JAX likes to use."""
+    return _running("numpyro", NUMPYRO)
+
+
+def multi_freq_ldpy() -> AbstractContextManager[Peer]:
+    """multi-freq-ldpy, which compiles its clients with numba, in its own environment."""
+    return _running("multi_freq_ldpy", MULTI_FREQ_LDPY)
+
+
+@contextmanager
+def _running(name: str, requirements: tuple[str, ...]) -> Iterator[Peer]:
+    python = _environment(name, requirements)
+    script = Path(__file__).with_name(f"{name}_worker.py")
     env = os.environ | _ONE_CORE | {"PYTHONPATH": str(ROOT)}
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -296,6 +296,6 @@ def _parts(events: tuple[Event, ...]) -> composition.Parts:
 
 
 def _rounded_up(value: float, digits: int) -> str:
-    """Few digits for people, never less than the value."""
+    """Few digits for people, never less than the value as it is written."""
     context = Context(prec=digits, rounding=ROUND_CEILING)
-    return f"{float(context.create_decimal(Decimal(value))):g}"
+    return f"{float(context.create_decimal(Decimal(repr(value)))):g}"

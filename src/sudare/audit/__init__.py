@@ -6,7 +6,8 @@ known mistakes with their corrections. An audit can refute a claim; it cannot pr
 """
 
 from sudare.audit.blackbox import Mechanism, audit, repeat
-from sudare.audit.catalogue import Case, catalogue
+from sudare.audit.cases import Case
+from sudare.audit.catalogue import catalogue
 from sudare.audit.exact import audit_exact, hockey_stick, worst_log_ratio
 from sudare.audit.findings import ExactFinding, Finding
 from sudare.audit.own import load_case

@@ -1,72 +1,28 @@
-"""Known mistakes in private regression, each with its correction, as audits anyone can repeat.
+"""Known mistakes in private learning, each with its correction, as audits anyone can repeat.
 
-Four mistakes, published or in use, are caught; the four corrections are put through the same audit
+Six mistakes, published or in use, are caught; the six corrections are put through the same audit
 and pass. The mistakes come from the ridge aggregation paper of Minami, Arai, Sato and Nakagawa
-(2015; eq. 7, eq. 8) and from a common treatment of the intercept in private logistic regression;
-the guarantee they miss is that of Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and
-Thakurta (2012).
+(2015; eq. 7, eq. 8), from a common treatment of the intercept in private logistic regression, and
+from Minami's paper on Gibbs posteriors (2015; in `posteriors`). The guarantee that the regressions
+miss is that of Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and Thakurta (2012).
 
 A case that passes is not thereby proved private: the proofs are in the theory pages. It shows that
 the audit which catches the mistake does not also catch its correction.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 
-from sudare import checks, randomness
-from sudare.audit import blackbox, reference
+from sudare.audit import blackbox, posteriors, reference
 from sudare.audit.blackbox import Mechanism, Progress
+from sudare.audit.cases import Case, Check
 from sudare.audit.findings import ExactFinding, Finding
 from sudare.audit.reference import Labels, Squares, Terms
 from sudare.calibration.regression import logistic_objective, ridge_objective
 
-Check: TypeAlias = Callable[[int, Generator, Progress | None, float], Finding | ExactFinding]
-"""(runs, rng, progress, confidence) to what was found."""
-
 _PAPER = "Minami, Arai, Sato and Nakagawa (2015)"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One audit that can be run and printed.
-
-    `expected` is what should come out, `partner` names the correction of a mistake or the mistake
-    corrected, if there is one, and `suggested_runs` is per input, zero for an exact audit.
-    """
-
-    name: str
-    title: str
-    what: str
-    claim: str
-    expected: Literal["caught", "passes"]
-    method: Literal["black box", "exact"]
-    partner: str
-    suggested_runs: int
-    check: Check
-
-    def run(
-        self,
-        runs: int | None = None,
-        rng: Generator | int | None = None,
-        progress: Progress | None = None,
-        confidence: float = 0.999,
-    ) -> Finding | ExactFinding:
-        """Audit, with `suggested_runs` per input unless told; an exact audit needs no runs."""
-        if runs is not None:
-            checks.count(minimum=100, runs=runs)
-        checks.proportion(confidence=confidence)
-        return self.check(
-            runs or self.suggested_runs, randomness.as_generator(rng), progress, confidence
-        )
-
-    def as_expected(self, finding: Finding | ExactFinding) -> bool:
-        """Whether the audit came out the way this case should."""
-        return finding.violated == (self.expected == "caught")
 
 
 def catalogue() -> dict[str, Case]:
@@ -344,4 +300,5 @@ def _cases() -> tuple[Case, ...]:
         *_ridge_in_ten_dimensions(),
         *_ridge_constants(),
         *_logistic_intercepts(),
+        *posteriors.cases(),
     )

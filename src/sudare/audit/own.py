@@ -16,7 +16,7 @@ from numpy.random import Generator
 from sudare import checks
 from sudare.audit import blackbox
 from sudare.audit.blackbox import Progress
-from sudare.audit.catalogue import Case
+from sudare.audit.cases import Case
 from sudare.audit.findings import Finding
 
 SUGGESTED_RUNS = 100_000

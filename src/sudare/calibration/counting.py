@@ -15,6 +15,10 @@ bounds are `math.inf`, never a number that looks like a promise; values above 1 
 Akimoto and Sakuma, "Utility analysis of 1-shot reporting mechanisms in locally private continual
 counting", in Japanese), for one slot, as it can be proved; the functions named `paper_…` are what
 is printed there, kept to compare with. They take ε for answers flipped with probability 1/(1+e^ε).
+
+Functions named `…_rate` are the paper's Corollaries: how an error grows, up to a constant factor,
+as T grows, N faster than T·log(T/β), and ε tends to 0 or ∞. They are for comparing settings; a rate
+promises nothing by itself.
 """
 
 import math
@@ -28,11 +32,15 @@ from sudare.rounding import down, up
 __all__ = [
     "dense_condition",
     "dense_error_bound",
+    "dense_error_rate",
     "error_bound",
+    "error_rate",
     "flip_error_bound",
     "harmony_error_quantile",
+    "harmony_error_quantile_rate",
     "paper_dense_condition",
     "paper_dense_error_bound",
+    "paper_dense_error_rate",
     "paper_flip_error_bound",
     "paper_harmony_error_quantile",
     "paper_total_error_bound",
@@ -189,6 +197,58 @@ def paper_dense_condition(
     # (e^ε−1)²θ²/(2e^ε) / (1 + (e^ε−1)θ/3), divided by e^ε
     tail, scaled = math.exp(-epsilon), -math.expm1(-epsilon) * theta
     return _divergence(share, theta) >= scaled * scaled / 2 / (tail + scaled / 3)
+
+
+def error_rate(epsilon: float, users: int, rounds: int, beta: float) -> float:
+    """Corollaries 1 and 3 of Ono et al.: √(T·log(T/β)/N), divided by tanh(ε/2).
+
+    With probability 1 − β the largest error of Harmony, and of Glance, grows no faster: like 1/ε as
+    ε → 0, not at all with ε as ε → ∞. Right as printed, there as the two limits: tanh(ε/2) is
+    about ε/2 and about 1. `error_bound` for any share is between 0.7 and 1.2 times this if β ≤ ½
+    and N ≥ 2T·log(2T/β).
+    """
+    return math.sqrt(_load(epsilon, users, rounds, beta)) / math.tanh(epsilon / 2)
+
+
+def harmony_error_quantile_rate(epsilon: float, users: int, rounds: int, beta: float) -> float:
+    """Corollaries 2 and 4 of Ono et al., for β < 1/(N+1)²: √(T/N·log(1/((N+1)²β)))/tanh(ε/2).
+
+    For some data, Harmony's error exceeds a multiple of this with probability at least β. They
+    print 1 − β, which is false, as in Theorem 4. It does not fall to 0 as ε → ∞; a condition on
+    the shares (Corollary 4) changes nothing. `harmony_error_quantile` is the number behind it.
+    """
+    log_ratio = _harmony_log_ratio(epsilon, users, rounds, beta)
+    return math.sqrt(rounds / users * log_ratio) / math.tanh(epsilon / 2)
+
+
+def dense_error_rate(epsilon: float, users: int, rounds: int, beta: float) -> float:
+    """Corollary 5 of Ono et al., put right: (√(x·e^ε) + x·e^ε)/(e^ε − 1) with x = T·log(T/β)/N.
+
+    With probability 1 − β Glance's largest error grows no faster while all shares meet
+    `dense_condition`. The second term is missing in print: as ε → ∞ with N and T fixed the bound
+    falls to a multiple of x, not to 0. It is |estimate − share| that is bounded.
+    """
+    x = _load(epsilon, users, rounds, beta)
+    shrinking = paper_dense_error_rate(epsilon, users, rounds, beta)
+    return shrinking + x / -math.expm1(-epsilon)
+
+
+def paper_dense_error_rate(epsilon: float, users: int, rounds: int, beta: float) -> float:
+    """Corollary 5 of Ono et al. as their table 1 sums it up: √(x·e^ε)/(e^ε − 1), x = T·log(T/β)/N.
+
+    Like 1/ε as ε → 0 and like e^(−ε/2) as ε → ∞. The latter holds only while e^ε is small against
+    1/x; see `dense_error_rate`.
+    """
+    x = _load(epsilon, users, rounds, beta)
+    return math.sqrt(x * math.exp(-epsilon)) / -math.expm1(-epsilon)
+
+
+def _load(epsilon: float, users: int, rounds: int, beta: float) -> float:
+    """x = T·log(T/β)/N."""
+    checks.positive(epsilon=epsilon)
+    checks.count(users=users, rounds=rounds)
+    checks.proportion(beta=beta)
+    return rounds / users * (math.log(rounds) - math.log(beta))
 
 
 def _harmony_log_ratio(epsilon: float, users: int, rounds: int, beta: float) -> float:

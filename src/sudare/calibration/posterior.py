@@ -20,28 +20,26 @@ a βS-Lipschitz function. Everything follows from D = (βS)²/(2m):
   `tail_inverse_temperature` uses this one: valid, and never larger.
 
 To let a row be added or removed instead, use the largest single gradient norm as the diameter and
-the smaller n, and take neither from the data. Results are rounded down (μ and variances up). The
-functions named `paper_…` are printed formulas, kept to compare with and unfit for a release.
+the smaller n, and take neither from the data. Temperatures, budgets and slacks are rounded down;
+what is spent (μ, divergences, probabilities) and variances are rounded up. Losses whose difference
+is bounded need no convexity: see `posterior_bounded`. The printed formulas that these replace are
+in `posterior_papers`.
 """
 
 import math
-
-from scipy.special import erfcx
 
 from sudare import checks
 from sudare.calibration.gaussian import gaussian_mu
 from sudare.rounding import down, up
 
 __all__ = [
+    "deviation_tail",
     "inverse_temperature",
     "normal_mean_inverse_temperature",
     "normal_mean_variance",
-    "paper_corollary10_delta",
-    "paper_corollary10_inverse_temperature",
-    "paper_corollary10_limit",
-    "paper_corollary10_true_delta",
-    "paper_normal_mean_discriminant",
+    "posterior_divergence",
     "posterior_mu",
+    "posterior_tail",
     "tail_budget",
     "tail_inverse_temperature",
     "total_variation_slack",
@@ -106,6 +104,79 @@ def posterior_mu(
     return up(inverse_temperature * gradient_diameter / math.sqrt(curvature))
 
 
+def posterior_divergence(
+    inverse_temperature: float,
+    *,
+    gradient_diameter: float,
+    prior_curvature: float,
+    loss_curvature: float = 0.0,
+    n: int | None = None,
+) -> float:
+    """D = (βS)²/(2m), which bounds KL(P ‖ Q) for neighbouring posteriors P and Q, rounded up.
+
+    Minami (2015, equation 16) with S = 2L, and equation 20 (Theorem 9) without its constant
+    C·(1 + log(α²/(α²−1))) and without the bounded set that brought it in: a strongly log-concave
+    law keeps its logarithmic Sobolev constant 1/m on every convex set. A normal mean attains it.
+    """
+    mu = posterior_mu(
+        inverse_temperature,
+        gradient_diameter=gradient_diameter,
+        prior_curvature=prior_curvature,
+        loss_curvature=loss_curvature,
+        n=n,
+    )
+    return up(mu * mu / 2)
+
+
+def posterior_tail(
+    epsilon: float,
+    inverse_temperature: float,
+    *,
+    gradient_diameter: float,
+    prior_curvature: float,
+    loss_curvature: float = 0.0,
+    n: int | None = None,
+) -> float:
+    """A bound on the probability under P that log(dP/dQ) > ε, hence a δ for this ε, rounded up.
+
+    exp(−(ε−D)²/(4D)) for ε > D and 1 otherwise (Minami 2015, equation 17; equation 21 with D as in
+    `posterior_divergence`). The Gaussian curve at `posterior_mu` is a smaller δ for the same ε.
+    """
+    checks.positive(epsilon=epsilon)
+    divergence = posterior_divergence(
+        inverse_temperature,
+        gradient_diameter=gradient_diameter,
+        prior_curvature=prior_curvature,
+        loss_curvature=loss_curvature,
+        n=n,
+    )
+    return _sub_gaussian(epsilon - divergence, divergence) if divergence < epsilon else 1.0
+
+
+def deviation_tail(
+    deviation: float,
+    inverse_temperature: float,
+    *,
+    gradient_diameter: float,
+    prior_curvature: float,
+    loss_curvature: float = 0.0,
+    n: int | None = None,
+) -> float:
+    """A bound on the probability under P that log(dP/dQ) > KL(P ‖ Q) + t, rounded up.
+
+    exp(−t²/(4D)) for the deviation t (Minami 2015, equation 15; equation 19 without its constant).
+    """
+    checks.positive(deviation=deviation)
+    divergence = posterior_divergence(
+        inverse_temperature,
+        gradient_diameter=gradient_diameter,
+        prior_curvature=prior_curvature,
+        loss_curvature=loss_curvature,
+        n=n,
+    )
+    return _sub_gaussian(deviation, divergence)
+
+
 def tail_budget(epsilon: float, delta: float) -> float:
     """The largest D with exp(−(ε−D)²/(4D)) ≤ δ and D < ε, rounded down.
 
@@ -167,67 +238,10 @@ def total_variation_slack(epsilon: float, delta: float) -> float:
     return max(0.0, down(delta * tail / (1 + tail)))
 
 
-def paper_corollary10_inverse_temperature(
-    epsilon: float, delta: float, *, lipschitz: float, prior_curvature: float
-) -> float:
-    """β as printed in Corollary 10(ii) of Minami (2015), equation 23. Do not release with it.
-
-    β = (ε/2L)·√(m_π/(1 + 2·log(1/δ))). Theorem 8 implies it only for ε up to
-    `paper_corollary10_limit(delta)`, just above 1. Beyond that it remains true for a while, because
-    the Gaussian guarantee covers it, and then becomes false: at δ = 1e-5 from ε = 8.99 on, where a
-    Gaussian location pair, the limit of admissible losses, exceeds δ. Not rounded.
-    """
-    checks.positive(epsilon=epsilon, lipschitz=lipschitz, prior_curvature=prior_curvature)
-    checks.proportion(delta=delta)
-    return epsilon / (2 * lipschitz) * math.sqrt(prior_curvature / (1 - 2 * math.log(delta)))
-
-
-def paper_corollary10_limit(delta: float) -> float:
-    """The largest ε for which Theorem 8 of Minami (2015) implies his Corollary 10(ii).
-
-    2[(1+2l) − √(2l(1+2l))] with l = log(1/δ), in a form without cancellation: between 1 and 2, and
-    close to 1 for every δ in use. Rounded down.
-    """
-    checks.proportion(delta=delta)
-    twice = -2 * math.log(delta)
-    return down(2 / (1 + math.sqrt(twice / (1 + twice))))
-
-
-def paper_corollary10_delta(epsilon: float) -> float:
-    """The δ that Corollary 10(i) of Minami (2015) claims for every D < ε: e^(−(1+ε)/4).
-
-    False for ε > 3.105, where `paper_corollary10_true_delta` is larger. Below that it is true only
-    as a consequence of the Gaussian guarantee; as D → ε his Theorem 8 says nothing. Not rounded.
-    """
-    checks.positive(epsilon=epsilon)
-    return math.exp(-(1 + epsilon) / 4)
-
-
-def paper_corollary10_true_delta(epsilon: float) -> float:
-    """The least δ that is right for all models admitted by Corollary 10(i), rounded up.
-
-    The supremum over D < ε of the Gaussian curve: ½ − e^ε·Φ(−√(2ε)) = (1 − erfcx(√ε))/2.
-    """
-    checks.positive(epsilon=epsilon)
-    root = math.sqrt(epsilon)
-    if epsilon < 0.25:
-        # 1 − e^ε(1 − erf √ε), rearranged so that nothing close to 1 is subtracted.
-        return up((math.exp(epsilon) * math.erf(root) - math.expm1(epsilon)) / 2)
-    return up((1 - float(erfcx(root))) / 2)
-
-
-def paper_normal_mean_discriminant(
-    epsilon: float, delta: float, *, n: int, bound: float, radius: float
-) -> float:
-    """What stands under the root of equation 32 of Minami (2015), for unit standard deviations.
-
-    n²u² − 4uC' with C' = 2(bound + radius)². The sign before 4uC' should be +: as printed the value
-    can be negative, and no β results. Not rounded.
-    """
-    checks.count(n=n)
-    checks.positive(bound=bound, radius=radius)
-    u = _root_budget(epsilon, delta) ** 2
-    return (n * u) ** 2 - 8 * u * (bound + radius) ** 2
+def _sub_gaussian(deviation: float, divergence: float) -> float:
+    """exp(−t²/(4D)), rounded up and at most 1."""
+    root = deviation / (2 * math.sqrt(divergence))
+    return min(1.0, up(math.exp(-down(root * root))))
 
 
 def _root_budget(epsilon: float, delta: float) -> float:
