@@ -18,17 +18,7 @@ from tools import docs_hook
 
 REFERENCE = ROOT / "docs" / "reference"
 # Modules with no promise to the outside.
-INTERNAL = {
-    "__init__",
-    "__main__",
-    "cli_counting",
-    "cli_site",
-    "composition",
-    "console",
-    "demo",
-    "exact",
-    "rounding",
-}
+INTERNAL = {"__init__", "__main__", "composition", "demo", "exact", "rounding"}
 CHROMIUM = [
     "--headless",
     "--no-sandbox",

@@ -8,13 +8,17 @@ users: Vatutin and Mikhailov 1982), so that intervals for π carry over to μ. T
                 Hoeffding (1956) says a binomial has the heavier tails, so they hold for sums of
                 unlike bits too; without the guard they do not.
     population  exact inversion for N known users, of whom a whole number hold a one: narrower when
-                a round hears a good part of them.
+                a round hears a good part of them. It needs reporters who are any n of the N alike:
+                all of them (`rappor`), or users who draw their own rounds. Tickets come in blocks;
+                with one from each, reporters vary more than that if every block is alike, so there
+                it holds only if serials were handed out in random order.
     tree        Bernstein's inequality, see `sudare.counting.tree`.
 
 Each of T rounds gets the level β/T, so that with probability 1 − β no round's share is outside. A
 round nobody reported in has no estimate, and the interval [0, 1].
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,7 +36,7 @@ Array = NDArray[np.float64]
 Interval = Literal["auto", "binomial", "population"]
 
 _MOST_REPORTERS = 4000
-"""Beyond this the population interval takes too long, and gains little."""
+"""Beyond this `auto` does without the population interval, which then gains little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +83,16 @@ def estimate(
 ) -> Estimates:
     """Every round's share, with intervals that all hold with probability 1 − β.
 
-    `users` is the number of people taking part: needed by the harmony methods, which divide by it,
-    and by the population interval. Harmony's intervals are those of its counts, which are Glance's.
+    `users` is the number of people taking part: needed by the methods that divide by it (harmony
+    and tree) and by the population interval. Harmony's intervals are those of its counts, which are
+    Glance's. `interval="auto"` is the population interval for `rappor` when everybody has reported,
+    and the binomial one elsewhere.
     """
     checks.proportion(beta=beta)
     checks.one_of(("auto", "binomial", "population"), interval=interval)
     if users is not None:
         checks.count(users=users)
-    if tally.digest != survey.digest():
+    if tally.digest != survey.digest() or len(tally.ones) != survey.cells:
         raise checks.InvalidInput("Expected a tally of this survey")
     if survey.method == "tree":
         return Estimates(*tree.estimates(tally.reporters, tally.ones, survey, users, beta), beta)
@@ -99,7 +105,7 @@ def estimate(
         low, high = population_interval(n, y, c, users, level)
     else:
         low, high = binomial_interval(n, y, c, level)
-    return Estimates(n, _raw(n, y, survey, users), low, high, _std(n, y, c), beta)
+    return Estimates(n, raw_shares(n, y, survey, users), low, high, deviations(n, y, c), beta)
 
 
 def binomial_interval(
@@ -140,38 +146,54 @@ def _by_population(
 ) -> bool:
     if interval == "binomial":
         return False
-    small = n.max(initial=0) <= _MOST_REPORTERS and survey.rounds <= 64
     if interval == "population":
         if users is None:
             raise checks.InvalidInput("Expected users: the population interval needs their number")
         return True
-    # Hearing less than a tenth of the users narrows the interval by less than a twentieth.
-    return users is not None and small and bool(n.max(initial=0) >= users / 10)
+    # Where some are missing, who they are is not left to chance.
+    everyone = users is not None and bool(((n == users) | (n == 0)).all())
+    small = n.max(initial=0) <= _MOST_REPORTERS and survey.rounds <= 64
+    return survey.method == "rappor" and everyone and small
 
 
 def _population_ends(n: int, y: int, c: float, users: int, level: float) -> tuple[float, float]:
     """The least and the largest number of ones among users that the counts do not contradict.
 
     P_A(Y ≥ y) rises with A, the users holding a one, so both ends are found by bisection. Y given
-    the K reporters who hold a one is Bin(K, p) + Bin(n − K, q); `tail[K]` = P(Y ≥ y | K) is made
-    once, by tail[K+1] − tail[K] = (p − q)·P(Bin(K, p) + Bin(n − 1 − K, q) = y − 1).
+    the K reporters who hold a one is Bin(K, p) + Bin(n − K, q), and K is hypergeometric.
     """
-    p, q = (1 + c) / 2, (1 - c) / 2
-    at_least = _tails(n, y, p, q)
-    more = _tails(n, y + 1, p, q)
-    held = np.arange(n + 1)
-
-    def exceeds(tails: Array, ones: int) -> float:
-        return float(hypergeom.pmf(held, users, ones, n) @ tails)
-
-    low = _first(lambda a: exceeds(at_least, a) > level / 2, users)
-    high = _first(lambda a: 1 - exceeds(more, a) <= level / 2, users) - 1
-    # With rounding against us an end could pass the estimate's side; it must not cross over.
+    at_least, more = _exceedance(n, y, c, users), _exceedance(n, y + 1, c, users)
+    low = _first(lambda a: at_least(a)[0] > level / 2, users)
+    high = _first(lambda a: more(a)[1] <= level / 2, users) - 1
+    # Counts that no number of ones makes likely: the nearest end, as clipping would have it.
     return min(low, users) / users, max(high, 0) / users
 
 
+def _exceedance(n: int, y: int, c: float, users: int) -> Callable[[int], tuple[float, float]]:
+    """P_A(Y ≥ y) and P_A(Y < y) as functions of A, each summed by itself to keep small ones."""
+    p, q = (1 + c) / 2, (1 - c) / 2
+    if n == users:  # K is A
+
+        def of_everyone(ones: int) -> tuple[float, float]:
+            j = np.arange(ones + 1)
+            mine, theirs = binom.pmf(j, ones, p), binom(users - ones, q)
+            return float(mine @ theirs.sf(y - 1 - j)), float(mine @ theirs.cdf(y - 1 - j))
+
+        return of_everyone
+    tails, held = _tails(n, y, p, q), np.arange(n + 1)
+
+    def of_some(ones: int) -> tuple[float, float]:
+        chances = hypergeom.pmf(held, users, ones, n)
+        return float(chances @ tails), float(chances @ (1 - tails))
+
+    return of_some
+
+
 def _tails(n: int, y: int, p: float, q: float) -> Array:
-    """P(Bin(K, p) + Bin(n − K, q) ≥ y) for K = 0 … n."""
+    """P(Bin(K, p) + Bin(n − K, q) ≥ y) for K = 0 … n.
+
+    By tail[K+1] − tail[K] = (p − q)·P(Bin(K, p) + Bin(n − 1 − K, q) = y − 1).
+    """
     if y <= 0:
         return np.ones(n + 1)
     if y > n:
@@ -192,7 +214,7 @@ def _tails(n: int, y: int, p: float, q: float) -> Array:
     return np.minimum(tails, 1.0)
 
 
-def _first(holds: Any, users: int) -> int:
+def _first(holds: Callable[[int], bool], users: int) -> int:
     """The smallest A in 0 … users for which a rising condition holds, else users + 1."""
     low, high = -1, users + 1
     while high - low > 1:
@@ -204,21 +226,22 @@ def _first(holds: Any, users: int) -> int:
     return high
 
 
-def _raw(n: NDArray[np.int64], y: NDArray[np.int64], survey: Survey, users: int | None) -> Array:
+def raw_shares(
+    n: NDArray[np.int64], y: NDArray[np.int64], survey: Survey, users: int | None
+) -> Array:
     c = survey.attenuation
     if survey.method.startswith("harmony"):
         if users is None:
             raise checks.InvalidInput("Expected users: harmony divides by their number")
         heard = survey.rounds / users
-        if survey.method == "harmony":
-            return 0.5 + (y * heard - 0.5) / c
-        return 0.5 + (y - n / 2) * heard / c
+        scaled = y * heard - 0.5 if survey.method == "harmony" else (y - n / 2) * heard
+        return np.where(n > 0, 0.5 + scaled / c, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         raw: Array = np.where(n > 0, 0.5 + (y / n - 0.5) / c, np.nan)
     return raw
 
 
-def _std(n: NDArray[np.int64], y: NDArray[np.int64], c: float) -> Array:
+def deviations(n: NDArray[np.int64], y: NDArray[np.int64], c: float) -> Array:
     """√(π(1 − π)/n)/c with π estimated a little inside (0, 1)."""
     pi = (y + 1) / (n + 2)
     with np.errstate(divide="ignore"):

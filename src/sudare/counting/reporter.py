@@ -12,6 +12,7 @@ was switched off in its round cannot report; if being off has to do with the que
 home?), that silence speaks. Save the bit and report it late, or count something else.
 """
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -23,11 +24,15 @@ import numpy as np
 from sudare import checks
 from sudare.counting.reports import Report
 from sudare.counting.survey import Survey
-from sudare.counting.tickets import Ticket
+from sudare.counting.tickets import MARK_BYTES, MAX_SERIAL, Ticket
 from sudare.mechanisms import draw_masks
 from sudare.randomness import Generator, is_secure, secure
 
 _VERSION = 1
+_DAMAGED = (
+    "Expected a saved reporter; what was saved is damaged or gone, and its coins cannot be drawn "
+    "again: this ticket is lost"
+)
 
 
 class StateStore(Protocol):
@@ -55,26 +60,37 @@ class FileStore:
     """A file, replaced as a whole and synced; one process at a time may hold it."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        # Links and later changes of folder must not lead past the lock.
+        self.path = Path(path).resolve()
+        self._owner = os.getpid()
+        try:
+            self._lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise checks.SudareError(f"Cannot use {self.path}: {problem.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._lock)
+            self.close()
             raise checks.SudareError(
                 f"{self.path} is in use by another process: one reporter at a time"
             ) from None
 
     def load(self) -> bytes | None:
+        self._check_held()
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as problem:
+            raise checks.SudareError(f"Cannot read {self.path}: {problem.strerror}") from None
 
     def save(self, state: bytes) -> None:
+        self._check_held()
         draft = self.path.with_name(self.path.name + ".new")
         try:
-            descriptor = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+            # A draft left by a crash is begun afresh: it may be open to others, or be a link.
+            draft.unlink(missing_ok=True)
+            descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(state)
                 file.flush()
@@ -82,14 +98,24 @@ class FileStore:
             draft.replace(self.path)
             _sync_folder(self.path.parent)
         except OSError as problem:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
             raise checks.SudareError(
                 f"Cannot save {self.path}: {problem.strerror}; nothing was reported"
             ) from None
 
     def close(self) -> None:
-        """Let another process have it."""
-        os.close(self._lock)
+        """Let another process have it; this store can no longer be used."""
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+    def _check_held(self) -> None:
+        # A fork inherits the lock, and would answer beside its parent.
+        if self._lock < 0 or os.getpid() != self._owner:
+            raise checks.PrivacyError(
+                f"{self.path} is not held by this process: open it with a FileStore of its own"
+            )
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,20 +141,28 @@ class Reporter:
     def __init__(self, survey: Survey, store: StateStore) -> None:
         """Take up where the store left off; `enrol` makes a new one."""
         self.survey, self._store = survey, store
-        saved = store.load()
+        self._saved: bytes | None = None
+        self._reload()
+
+    def _reload(self) -> None:
+        """Know what the store knows: what it holds is what was, or may have been, handed out."""
+        saved = self._store.load()
+        if saved is not None and saved == self._saved:
+            return
+        if saved is None and self._saved is not None:
+            raise checks.InvalidInput(_DAMAGED)
         if saved is None:
             raise checks.InvalidInput("Expected a saved reporter: use Reporter.enrol for a new one")
         try:
-            self._state = msgspec.msgpack.decode(saved, type=_State)
-        except msgspec.DecodeError:
-            raise checks.InvalidInput(
-                "Expected a saved reporter; what is saved is damaged, and its coins cannot be "
-                "drawn again: this ticket is lost"
-            ) from None
-        if self._state.version != _VERSION:
+            state = msgspec.msgpack.decode(saved, type=_State)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise checks.InvalidInput(_DAMAGED) from None
+        if state.version != _VERSION:
             raise checks.InvalidInput("Expected a reporter saved by this version of sudare")
-        if self._state.ticket.survey != survey.digest():
+        if state.ticket.survey != self.survey.digest():
             raise checks.InvalidInput("Expected the survey that the saved ticket is for")
+        _check_state(self.survey, state)
+        self._state, self._saved = state, saved
 
     @classmethod
     def enrol(
@@ -171,11 +205,12 @@ class Reporter:
 
         Rounds come in order; those missed stay unreported. The same round again repeats its report.
         """
-        state = self._state
-        if bit is not True and bit is not False and not (_whole(bit) and bit in (0, 1)):
+        if not (isinstance(bit, bool | np.bool_) or (_whole(bit) and bit in (0, 1))):
             raise checks.InvalidInput("Expected bit to be 0 or 1")
         if not _whole(round) or not 0 <= round < self.survey.rounds:
             raise checks.InvalidInput(f"Expected round between 0 and {self.survey.rounds - 1}")
+        self._reload()
+        state = self._state
         if round < state.round:
             raise checks.InvalidInput(
                 f"Expected a round after {state.round - 1}: rounds come in order"
@@ -206,8 +241,9 @@ class Reporter:
         after = msgspec.structs.replace(
             state, sent={**state.sent, slot: int(said)}, round=round_, bit=bit, moves=moves
         )
-        self._store.save(msgspec.msgpack.encode(after))
-        self._state = after
+        saved = msgspec.msgpack.encode(after)
+        self._store.save(saved)
+        self._state, self._saved = after, saved
 
 
 def _sync_folder(folder: Path) -> None:
@@ -227,6 +263,8 @@ def _check_ticket(survey: Survey, ticket: Ticket) -> None:
     """What a device can check without the collector's key: its slots are rounds, each once."""
     if ticket.survey != survey.digest():
         raise checks.InvalidInput("Expected a ticket of this survey")
+    if not 0 <= ticket.serial <= MAX_SERIAL or len(ticket.mark) != MARK_BYTES:
+        raise checks.InvalidInput("Expected a ticket with a serial and a mark, as it was issued")
     if survey.method == "tree":
         sound = 0 <= ticket.level < survey.levels and not ticket.rounds
     elif survey.method == "rappor":
@@ -237,3 +275,21 @@ def _check_ticket(survey: Survey, ticket: Ticket) -> None:
         sound = sound and all(0 <= each < survey.rounds for each in rounds)
     if not sound:
         raise checks.InvalidInput("Expected a ticket with the slots that the survey describes")
+
+
+def _check_state(survey: Survey, state: _State) -> None:
+    """What was saved must fit the ticket: a missing or a foreign coin would tell the bit."""
+    _check_ticket(survey, state.ticket)
+    slots = state.ticket.slots(survey)
+    flips = slots if survey.method == "rappor" else survey.law.slots
+    coins = slots if survey.method == "tree" else 0
+    bits = {*state.flips, *state.coins, *state.sent.values(), state.bit}
+    if not (
+        len(state.flips) == flips
+        and len(state.coins) == coins
+        and bits <= {0, 1}
+        and all(0 <= slot < slots for slot in state.sent)
+        and -1 <= state.round < survey.rounds
+        and 0 <= state.moves <= flips
+    ):
+        raise checks.InvalidInput(_DAMAGED)

@@ -17,7 +17,7 @@ from sudare.counting.estimation import Estimates
 
 Array = NDArray[np.float64]
 
-WANDERINGS = np.logspace(-6, -1, 11)
+WANDERINGS = np.logspace(-6, 0, 13)
 """Variance of the step each filter believes in."""
 _FORGETTING = 0.9
 

@@ -56,7 +56,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and self.name.isprintable()
-        if not (named and 0 < len(self.name.strip()) <= _LONGEST_NAME):
+        if not (named and self.name.strip() and len(self.name) <= _LONGEST_NAME):
             raise checks.InvalidInput(
                 f"Expected a printable name of at most {_LONGEST_NAME} letters"
             )
@@ -64,22 +64,49 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise checks.InvalidInput("Expected a printable question, on one line")
         checks.count(rounds=self.rounds)
         if self.rounds > MAX_ROUNDS:
-            raise checks.InvalidInput(f"Expected rounds={self.rounds} <= {MAX_ROUNDS}")
+            raise checks.InvalidInput(f"Expected at most {MAX_ROUNDS} rounds")
         checks.positive(epsilon=self.epsilon)
         if self.epsilon > _MAX_EPSILON:
             raise checks.InvalidInput(
-                f"Expected epsilon={self.epsilon} <= {_MAX_EPSILON:g}: more hides nothing"
+                f"Expected epsilon={float(self.epsilon)} <= {_MAX_EPSILON:g}: more hides nothing"
             )
         checks.one_of(METHODS, method=self.method)
         self._check_slots()
+        self._check_times()
+        self._normalise()
+        if self.law.attenuation == 0:
+            raise checks.InvalidInput(
+                f"Expected a larger epsilon than {self.epsilon}: what each report may tell is too "
+                "little to be counted"
+            )
+
+    def _check_times(self) -> None:
         if (self.start is None) != (self.round_seconds is None):
             raise checks.InvalidInput("Expected start and round_seconds together, or neither")
         if self.round_seconds is not None:
             checks.positive(round_seconds=self.round_seconds)
-        if self.start is not None and self.start.tzinfo is None:
+        if self.start is not None and not (
+            isinstance(self.start, datetime) and self.start.utcoffset() is not None
+        ):
             raise checks.InvalidInput(
                 "Expected start with its time zone, as in 2026-12-01T00:00:00Z"
             )
+
+    def _normalise(self) -> None:
+        """One form for equal values (1 and 1.0, one instant in two time zones): equal surveys must
+        have equal digests, whether made in Python or read from a file."""
+        plain: dict[str, object] = {"epsilon": float(self.epsilon)}
+        for name in ("rounds", "slots", "threshold", "changes"):
+            value = getattr(self, name)
+            plain[name] = None if value is None else int(value)
+        if self.start is not None and self.round_seconds is not None:
+            plain["round_seconds"] = float(self.round_seconds)
+            try:
+                plain["start"] = self.start.astimezone(UTC)
+            except OverflowError:
+                raise checks.InvalidInput("Expected start between the years 1 and 9999") from None
+        for name, value in plain.items():
+            msgspec.structs.force_setattr(self, name, value)
 
     def _check_slots(self) -> None:
         checks.count(slots=self.slots)
@@ -89,20 +116,18 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     raise checks.InvalidInput(f'Expected {name} only with method "masks"')
         elif self.slots > min(self.rounds, MAX_SLOTS):
             most = min(self.rounds, MAX_SLOTS)
-            raise checks.InvalidInput(
-                f"Expected slots={self.slots} <= {most}: slots are different rounds"
-            )
+            raise checks.InvalidInput(f"Expected at most {most} slots: slots are different rounds")
         if self.threshold is not None:
             checks.count(minimum=0, threshold=self.threshold)
             if self.threshold >= self.slots:
-                raise checks.InvalidInput(f"Expected threshold={self.threshold} < {self.slots}")
+                raise checks.InvalidInput(f"Expected threshold < slots={self.slots}")
         if (self.method == "tree") != (self.changes is not None):
             raise checks.InvalidInput('Expected changes with method "tree", and only with it')
         if self.changes is not None:
             checks.count(changes=self.changes)
             if self.changes > MAX_SLOTS:
                 raise checks.InvalidInput(
-                    f"Expected changes={self.changes} <= {MAX_SLOTS}: with more, other methods win"
+                    f"Expected at most {MAX_SLOTS} changes: with more, other methods win"
                 )
 
     @property
@@ -147,7 +172,7 @@ def parse_survey(text: str) -> Survey:
     """A survey from TOML; what is wrong is said by name."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:  # also numbers too long, lists too deep
         raise checks.InvalidInput(f"Expected TOML: {problem}") from None
     try:
         return msgspec.convert(table, Survey)
@@ -159,7 +184,7 @@ def read_survey(path: str | Path) -> Survey:
     """A survey from a TOML file."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
         raise checks.InvalidInput(f"Cannot read {path}: {reason}") from None
     return parse_survey(text)
@@ -196,7 +221,7 @@ def _to_toml(survey: Survey) -> str:
         lines.append(f"question = {_quoted(survey.question)}")
     lines.append(f"rounds = {survey.rounds}")
     if survey.start is not None:
-        lines.append(f"start = {survey.start.astimezone(UTC).isoformat().replace('+00:00', 'Z')}")
+        lines.append(f"start = {survey.start.isoformat().replace('+00:00', 'Z')}")
         lines.append(f"round_seconds = {survey.round_seconds!r}")
     lines.append("# For one user's reports over all rounds together.")
     lines.append(f"epsilon = {survey.epsilon!r}")

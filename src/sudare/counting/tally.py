@@ -6,6 +6,7 @@ in any order, so shards can count apart and be merged later.
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,8 +37,8 @@ class Tally:
     def add(self, cells: ArrayLike, bits: ArrayLike) -> "Tally":
         """With these reports counted as well; `cells` and `bits` go together."""
         where, what = _cells(cells, len(self.ones)), _bits(bits)
-        if where.shape != what.shape:
-            raise checks.InvalidInput("Expected as many bits as cells")
+        if where.shape != what.shape or where.ndim != 1:
+            raise checks.InvalidInput("Expected two lists: as many bits as cells")
         counts = np.bincount(where * 2 + what, minlength=2 * len(self.ones)).reshape(-1, 2)
         return Tally(self.digest, self.reporters + counts.sum(axis=1), self.ones + counts[:, 1])
 
@@ -83,7 +84,7 @@ def read_tally(data: bytes) -> Tally:
 
 
 def _cells(cells: ArrayLike, count: int) -> NDArray[np.int64]:
-    values = np.asarray(cells)
+    values = _array(cells)
     if values.size == 0:
         return np.zeros(values.shape, np.int64)
     if not np.issubdtype(values.dtype, np.integer) or values.min() < 0 or values.max() >= count:
@@ -92,10 +93,17 @@ def _cells(cells: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def _bits(bits: ArrayLike) -> NDArray[np.int64]:
-    values = np.asarray(bits)
+    values = _array(bits)
     if values.size == 0:
         return np.zeros(values.shape, np.int64)
     whole = values.dtype == np.bool_ or np.issubdtype(values.dtype, np.integer)
     if not whole or values.min() < 0 or values.max() > 1:
         raise checks.InvalidInput("Expected bits to hold only 0 and 1")
     return values.astype(np.int64)
+
+
+def _array(values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # numpy's message is about lists of different lengths
+        raise checks.InvalidInput("Expected two lists: as many bits as cells") from None

@@ -2,10 +2,13 @@
 
 A ticket is a serial number with a keyed mark (MAC). The rounds it reports in follow from the serial
 under the collector's secret key, so that nobody can aim at a round, and every complete block of T
-serials covers every round exactly as often (once for each slot): within a block the rounds are put
-in a secret order, and the ticket at place i takes those at i, i+1, …, i+g−1 around the circle. The
-order differs from block to block; one order for all would put users who join in a rhythm into the
-same round. A ticket issued late is like any other: where its round has passed, it stays silent.
+serials covers every round exactly as often (once for each slot): within a block the rounds stand
+around a circle in a secret order, the tickets are given places on it in another, and the ticket at
+place i takes the rounds at i, i+1, …, i+g−1. So the g of a block who report in a round are any g of
+it, all sets alike. Without an order of their own they would be neighbours in serial, who joined
+together and may be alike, and no interval would hold; and one order for all blocks would put users
+who join in a rhythm into the same round. A ticket issued late is like any other: where its round
+has passed, it stays silent.
 
 Marks and orders are AES-128 of (purpose, serial) under keys derived from the collector's key and
 the survey's description: a ticket of one survey is worth nothing in another. Marks of a million
@@ -13,7 +16,7 @@ tickets are checked in one call.
 """
 
 import hashlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -65,6 +68,9 @@ class TicketOffice(NamedTuple):
     marks: bytes
     orders: bytes
 
+    def __repr__(self) -> str:
+        return f"TicketOffice({self.survey.name!r})"  # without its keys
+
     def issue(self, serial: int) -> Ticket:
         """The ticket with this serial."""
         return self.issue_many([serial])[0]
@@ -92,19 +98,19 @@ class TicketOffice(NamedTuple):
 
     def authentic(self, serials: ArrayLike, marks: bytes) -> NDArray[np.bool_]:
         """Which of the concatenated marks belong to their serials; takes equally long for all."""
-        numbers = _serials(serials)
-        given = np.frombuffer(marks, np.uint64)
-        if given.size != 2 * numbers.size:
+        # What a stranger sent may hold any number: a serial never issued is not an error here.
+        numbers = _whole(serials=serials).astype(np.uint64)
+        if len(marks) != MARK_BYTES * numbers.size:
             raise checks.InvalidInput(f"Expected {MARK_BYTES} bytes of mark for each serial")
         true = _encrypt(self.marks, np.zeros(numbers.size, np.uint64), numbers)
-        difference = given.reshape(-1, 2) ^ true
-        authentic: NDArray[np.bool_] = (difference[:, 0] | difference[:, 1]) == 0
-        return authentic
+        difference = np.frombuffer(marks, "<u8").reshape(-1, 2) ^ true
+        right: NDArray[np.bool_] = (difference[:, 0] | difference[:, 1]) == 0
+        return right & (numbers <= MAX_SERIAL)
 
     def cells(self, serials: ArrayLike, slots: ArrayLike) -> NDArray[np.int64]:
         """The cell that each report counts in; −1 for a slot the ticket does not have."""
         numbers = _serials(serials)
-        which = np.asarray(slots).astype(np.int64)
+        which = _whole(slots=slots).astype(np.int64)  # beyond 2^63 negative: unknown as well
         if which.shape != numbers.shape:
             raise checks.InvalidInput("Expected as many slots as serials")
         survey = self.survey
@@ -126,24 +132,27 @@ class TicketOffice(NamedTuple):
         blocks, places = np.divmod(serials.astype(np.int64), total)
         distinct, where = np.unique(blocks, return_inverse=True)
         rounds = np.empty((serials.size, g), np.int64)
-        around = (places[:, None] + np.arange(g)) % total
         at_once = max(1, _MOST_WORDS // total)
         for start in range(0, distinct.size, at_once):
-            order = self._orders(distinct[start : start + at_once])
             (mine,) = np.nonzero((where >= start) & (where < start + at_once))
-            rounds[mine] = order[where[mine, None] - start, around[mine]]
+            block = where[mine] - start
+            order, seats = self._orders(distinct[start : start + at_once])
+            around = (seats[block, places[mine]][:, None] + np.arange(g)) % total
+            rounds[mine] = order[block[:, None], around]
         rounds.sort(axis=1)
         return rounds
 
-    def _orders(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A secret order of the rounds for each block: by keyed words, of which no two are alike
-        but with probability T²/2⁶⁵."""
+    def _orders(self, blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each block a secret order of its rounds and one of its tickets: by keyed words, of
+        which no two are alike but with probability T²/2⁶⁴."""
         total = self.survey.rounds
         block = np.repeat(blocks.astype(np.uint64), total)
         place = np.tile(np.arange(total, dtype=np.uint64), blocks.size)
-        words = _encrypt(self.orders, block, place)[:, 0]
-        order: NDArray[np.int64] = np.argsort(words.reshape(blocks.size, total), axis=1)
-        return order
+        words = _encrypt(self.orders, block, place).reshape(blocks.size, total, 2)
+        order: NDArray[np.int64] = np.argsort(words[:, :, 0], axis=1)
+        if self.survey.slots == 1:  # whose turn it is is secret already
+            return order, np.broadcast_to(np.arange(total), order.shape)
+        return order, np.argsort(words[:, :, 1], axis=1)
 
     def _levels(self, serials: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Each ticket's level, independently of all others, as the tree's intervals require."""
@@ -162,13 +171,23 @@ def open_office(survey: Survey, key: bytes) -> TicketOffice:
 
 
 def _serials(serials: ArrayLike) -> NDArray[np.uint64]:
-    numbers = np.asarray(serials)
-    whole = np.issubdtype(numbers.dtype, np.integer)
-    if numbers.ndim != 1 or (numbers.size and not whole):
-        raise checks.InvalidInput("Expected serials to be a list of whole numbers")
+    numbers = _whole(serials=serials)
     if numbers.size and (numbers.min() < 0 or numbers.max() > MAX_SERIAL):
         raise checks.InvalidInput(f"Expected serials between 0 and {MAX_SERIAL}")
     return numbers.astype(np.uint64)
+
+
+def _whole(**named: ArrayLike) -> NDArray[np.integer[Any]]:
+    ((name, values),) = named.items()
+    try:
+        numbers = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        numbers = np.zeros(())
+    if numbers.ndim == 1 and numbers.size == 0:
+        return np.zeros(0, np.int64)
+    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        raise checks.InvalidInput(f"Expected {name} to be a list of whole numbers")
+    return numbers
 
 
 def _encrypt(

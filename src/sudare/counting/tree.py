@@ -62,11 +62,10 @@ def prefix_cells(rounds: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def estimates(
     reporters: Counts, ones: Counts, survey: Survey, users: int | None, beta: float
 ) -> tuple[Counts, Array, Array, Array, Array]:
-    """Reporters, raw shares, interval ends and deviations of every round.
-
-    Without `users`, those who reported at all: each reports about every stretch of one level.
-    """
+    """Reporters, raw shares, interval ends and deviations of every round."""
     checks.proportion(beta=beta)
+    if users is None:  # those of long stretches are not heard of until late
+        raise checks.InvalidInput("Expected users: tree divides by their number")
     levels, c = survey.levels, survey.attenuation
     heard = np.array(
         [
@@ -74,15 +73,14 @@ def estimates(
             for level in range(levels)
         ]
     )
-    everyone = int(heard.sum()) if users is None else users
+    if heard.sum() > users:
+        raise checks.InvalidInput(f"Expected users={users} to be at least those who reported")
     cells, used = prefix_cells(survey.rounds)
     known = np.where(used, reporters[cells], 0)
     complete = (known > 0).sum(axis=1) == used.sum(axis=1)
-    if everyone == 0:
-        complete = np.zeros(survey.rounds, dtype=bool)
-    weight = levels / (max(everyone, 1) * c)
+    weight = levels / (users * c)
     raw = weight * np.where(used, 2 * ones[cells] - reporters[cells], 0).sum(axis=1)
-    largest = weight + 1 / max(everyone, 1)
+    largest = weight + 1 / users
     variance = weight * used.sum(axis=1) / c
     half = _bernstein(variance, largest, beta / survey.rounds)
     low, high = np.clip(raw - half, 0.0, 1.0), np.clip(raw + half, 0.0, 1.0)

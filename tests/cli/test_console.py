@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from sudare import console
+from sudare.cli import console
 
 
 def test_json_is_strict_and_infinity_is_a_word(capsys: pytest.CaptureFixture[str]) -> None:

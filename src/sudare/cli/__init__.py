@@ -15,8 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sudare import __version__, checks, cli_counting, cli_site
-from sudare.console import AsJson, Seed, err, number, out, print_json, progress
+from sudare import __version__, checks
+from sudare.cli import counting, desk, models, releases
+from sudare.cli.console import AsJson, Seed, err, number, out, print_json, progress
 
 app = typer.Typer(
     name="sudare",
@@ -43,9 +44,9 @@ def _root(
 @app.command()
 def demo(
     seed: Seed = 7,
-    to: Annotated[
-        Path, typer.Option("--out", help="Folder for the files it makes.")
-    ] = Path("sudare-demo"),
+    to: Annotated[Path, typer.Option("--out", help="Folder for the files it makes.")] = Path(
+        "sudare-demo"
+    ),
 ) -> None:
     """A tour with made-up people: learn together, count, audit. Takes about a minute."""
     from sudare.demo import run
@@ -160,8 +161,10 @@ def audit(
         raise typer.Exit(REFUTED)
 
 
-cli_site.register(app)
-cli_counting.register(app)
+desk.register(app)
+releases.register(app)
+counting.register(app)
+models.register(app, counting.plans)
 
 
 def main() -> None:

@@ -1,0 +1,234 @@
+"""Commands before the first release: keys, trust, studies, ledgers. Parse, call, print."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sudare import checks
+from sudare.cli.console import AsJson, number, out, print_json
+from sudare.cli.options import LedgerUrl, TrustFile, read_text, write_text
+
+keys = typer.Typer(help="Make a key that signs your releases.")
+trusted = typer.Typer(help="Decide whose releases to accept.")
+study = typer.Typer(help="Write and check the public contract of a study.")
+ledger = typer.Typer(help="Open, show and export the privacy budget of data sets.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the whole."""
+    app.add_typer(keys, name="keys", no_args_is_help=True)
+    app.add_typer(trusted, name="trust", no_args_is_help=True)
+    app.add_typer(study, name="study", no_args_is_help=True)
+    app.add_typer(ledger, name="ledger", no_args_is_help=True)
+
+
+@keys.command("new")
+def keys_new(path: Annotated[Path, typer.Argument(help="Where to write the secret key.")]) -> None:
+    """Make a signing key. The file is secret; the line printed is for the others."""
+    from sudare.exchange import new_key
+
+    key = new_key()
+    key.save(path)
+    out.print(f"Secret key written to {path}: keep it to yourself, and keep a copy.")
+    out.print(f"Fingerprint, to read to others: [bold]{key.public.spoken}[/bold]")
+    out.print("Public key, to hand to others:")
+    print(key.public.to_text())
+
+
+@trusted.command("add")
+def trust_add(
+    name: Annotated[str, typer.Argument(help="What you call the party.")],
+    key: Annotated[str, typer.Argument(help="Their public key: the line, or a file with it.")],
+    trust: TrustFile = Path("trust.toml"),
+) -> None:
+    """Trust a party's key, after checking its fingerprint with them.
+
+    [bold]Example:[/bold] sudare trust add "Clinic A" clinic-a.pub --trust trust.toml
+    """
+    from sudare.exchange import Keyring, load_keyring, public_key
+
+    text = key if key.lstrip().startswith("{") else read_text(Path(key))
+    made = public_key(text)
+    ring = (load_keyring(trust) if trust.exists() else Keyring()).with_key(name, made)
+    write_text(trust, ring.to_toml())
+    out.print(f"{trust} now trusts {name!r}. Fingerprint: [bold]{made.spoken}[/bold]")
+    out.print("Compare it with theirs, over the phone or in person.")
+
+
+@trusted.command("list")
+def trust_list(trust: TrustFile = Path("trust.toml"), as_json: AsJson = False) -> None:
+    """Show whom you trust."""
+    from sudare.exchange import load_keyring
+
+    ring = load_keyring(trust)
+    if as_json:
+        print_json([{"name": name, "fingerprint": key.fingerprint} for name, key in ring])
+        return
+    table = Table("party", "fingerprint")
+    for name, key in ring:
+        table.add_row(name, key.spoken)
+    out.print(table)
+
+
+@study.command("new")
+def study_new(
+    columns: Annotated[
+        list[str], typer.Argument(help="Column names, or a CSV file whose header names them.")
+    ],
+    target: Annotated[
+        str | None, typer.Option(help="The column to predict; the last by default.")
+    ] = None,
+    to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("study.toml"),
+) -> None:
+    """Write a commented study to fill in, from column names alone.
+
+    [bold]Example:[/bold] sudare study new age pressure ill --out heart.toml
+    """
+    from sudare.study import draft_study, header
+
+    names = header(columns[0]) if len(columns) == 1 and Path(columns[0]).exists() else columns
+    if to.exists():
+        raise checks.InvalidInput(f"{to} exists: choose another name with --out")
+    write_text(to, draft_study(names, target))
+    out.print(
+        f"Wrote {to}. Fill in the bounds from general knowledge, then: sudare study check {to}"
+    )
+
+
+@study.command("check")
+def study_check(
+    path: Annotated[Path, typer.Argument(help="The study's TOML file.", metavar="STUDY")],
+    data: Annotated[
+        Path | None, typer.Argument(help="A data file to try it on; no value is shown.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain every problem of a study, and of a data file under it."""
+    from sudare.study import read_blocks, read_study
+
+    described = read_study(path)
+    rows = None
+    if data is not None:
+        rows = sum(len(block.rows) for block in read_blocks(data, described))
+    if as_json:
+        print_json(
+            {
+                "study": described.name,
+                "digest": described.digest(),
+                "task": described.task,
+                "features": [feature.name for feature in described.features],
+                "rows": rows,
+            }
+        )
+        return
+    out.print(f"[bold]{described.name}[/bold]: {described.task} of {described.target.column!r}")
+    table = Table("feature", "from column", "0 stands for", "1 more stands for")
+    for feature in described.features:
+        is_flag = feature.category is not None or feature.name.endswith(" missing")
+        table.add_row(
+            feature.name,
+            feature.column,
+            "" if is_flag else f"{feature.centre:g}",
+            "" if is_flag else f"{feature.scale:g}",
+        )
+    out.print(table)
+    out.print(f"Digest {described.digest()[:16]}…: the same file gives all parties the same.")
+    if rows is not None:
+        out.print(f"{data} fits: {rows} rows.")
+
+
+@ledger.command("open")
+def ledger_open(
+    name: Annotated[str, typer.Argument(help="What the data set is called in the ledger.")],
+    data: Annotated[Path, typer.Argument(help="Its file.")],
+    epsilon: Annotated[float, typer.Option(help="Cap on ε, for all releases together.")],
+    delta: Annotated[float, typer.Option(help="Cap on δ.")] = 1e-6,
+    url: LedgerUrl = "ledger.db",
+) -> None:
+    """Give a data set its privacy budget. A cap is never moved."""
+    from sudare.ledger import Ledger
+    from sudare.study import raw_content
+
+    with Ledger(url) as book:
+        account = book.open(name, book.fingerprint(raw_content(data)), epsilon, delta)
+    out.print(
+        f"{name!r} may spend ε = {account.epsilon:g} at δ = {account.delta:g}; "
+        f"left: {account.remaining:.6g}."
+    )
+
+
+@ledger.command("show")
+def ledger_show(url: LedgerUrl = "ledger.db", as_json: AsJson = False) -> None:
+    """Show what has been spent, on what, and what is left."""
+    accounts = _accounts(url)
+    if as_json:
+        print_json([_account_dict(each) for each in accounts])
+        return
+    for account in accounts:
+        title = (
+            f"{account.dataset}: ε = {account.remaining:.6g} of {account.epsilon:g} left "
+            f"at δ = {account.delta:g}"
+        )
+        table = Table("no.", "when (UTC)", "what", "event", "released", title=title)
+        for entry in account.entries:
+            kind, cost = _told(entry.event)
+            released = "yes" if entry.released else "not yet"
+            table.add_row(
+                str(entry.number), entry.moment[:16], entry.purpose, f"{kind} {cost}", released
+            )
+        out.print(table)
+        if account.entries:
+            out.print(str(account.spent))
+    if not accounts:
+        out.print("No data set has been opened: sudare ledger open NAME DATA --epsilon 1")
+
+
+@ledger.command("export")
+def ledger_export(
+    to: Annotated[Path, typer.Argument(help="Where to write the JSON.")],
+    url: LedgerUrl = "ledger.db",
+) -> None:
+    """Write the whole ledger as JSON, for an auditor."""
+    write_text(to, json.dumps([_account_dict(each) for each in _accounts(url)], indent=2) + "\n")
+    out.print(f"Wrote {to}.")
+
+
+def _accounts(url: str) -> list[Any]:
+    from sudare.ledger import Ledger
+
+    if "://" not in url and not Path(url).exists():
+        raise checks.InvalidInput(f"There is no ledger at {url}: sudare ledger open makes one")
+    with Ledger(url) as book:
+        return [book.account(name) for name in book.datasets()]
+
+
+def _account_dict(account: Any) -> dict[str, Any]:
+    from sudare import privacy
+
+    return {
+        "dataset": account.dataset,
+        "cap": {"epsilon": account.epsilon, "delta": account.delta},
+        "opened": account.opened,
+        "spent_epsilon": number(account.spent.epsilon()) if account.entries else 0.0,
+        "remaining_epsilon": account.remaining,
+        "entries": [
+            {
+                "number": entry.number,
+                "moment": entry.moment,
+                "purpose": entry.purpose,
+                "released": entry.released,
+                "event": json.loads(privacy.encode([entry.event]))[0],
+            }
+            for entry in account.entries
+        ],
+    }
+
+
+def _told(event: Any) -> tuple[str, str]:
+    """A privacy event in a word and its numbers."""
+    kind = type(event).__name__.removesuffix("Event").lower()
+    fields = ("epsilon", "delta", "mu", "rho")
+    return kind, ", ".join(f"{f}={getattr(event, f):.4g}" for f in fields if hasattr(event, f))

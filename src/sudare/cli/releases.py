@@ -1,0 +1,170 @@
+"""Commands about releases: make one, verify some, explain one. Parse, call, print."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sudare import checks
+from sudare.cli.console import AsJson, out, print_json
+from sudare.cli.options import LedgerUrl, StudyFile, TrustFile
+
+REFUSED = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the whole."""
+    app.command()(release)
+    app.command()(verify)
+    app.command()(explain)
+
+
+def release(
+    data: Annotated[Path | None, typer.Argument(help="CSV or Parquet file of your rows.")] = None,
+    study: StudyFile = Path("study.toml"),
+    url: LedgerUrl = "ledger.db",
+    key: Annotated[Path, typer.Option(help="Your signing key.")] = Path("key.json"),
+    party: Annotated[str, typer.Option(help="Your organisation's name.")] = "",
+    to: Annotated[
+        str,
+        typer.Option("--out", help="A folder, or any fsspec address such as s3://bucket/study."),
+    ] = "releases",
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Read no row: show what would be released.")
+    ] = False,
+    rows: Annotated[int, typer.Option(help="With --preview: how many rows you have.")] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Publish one private, signed release of your rows; the ledger is charged first.
+
+    Asked again for the same data and study, it writes the same release and spends nothing.
+    """
+    from sudare import site
+    from sudare.exchange import load_key
+    from sudare.ledger import Ledger
+    from sudare.study import read_study
+
+    described = read_study(study)
+    if preview:
+        _show_preview(site.preview(described, rows), as_json)
+        return
+    if data is None or not party:
+        raise checks.InvalidInput("Expected a data file and --party NAME (or --preview)")
+    signing = load_key(key)
+    with Ledger(url) as book:
+        done = site.publish(data, described, book, signing, party=party, place=to)
+    if as_json:
+        print_json(
+            {
+                "address": done.address,
+                "repeated": done.repeated,
+                "entry": done.receipt.number,
+                "sentence": done.sentence,
+            }
+        )
+        return
+    again = " (it existed: nothing new was spent)" if done.repeated else ""
+    out.print(f"Released to {done.address}{again}.")
+    out.print(done.sentence)
+
+
+def verify(
+    places: Annotated[list[str], typer.Argument(help="Release files, folders or addresses.")],
+    trust: TrustFile = Path("trust.toml"),
+    study: Annotated[
+        Path | None, typer.Option("--study", help="Also check them against this study.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check releases: who signed, for which study, and whether the price adds up."""
+    from sudare import site
+    from sudare.exchange import load_keyring
+    from sudare.study import read_study
+
+    described = None if study is None else read_study(study)
+    found = site.collect(places, load_keyring(trust), described)
+    if not found:
+        raise checks.InvalidInput("No release was found there")
+    if as_json:
+        print_json([_checked_dict(each) for each in found])
+    else:
+        table = Table("file", "signed by", "rows", "ε", "verdict")
+        for each in found:
+            shown = _checked_dict(each)
+            style = "green" if each.problem is None else "red"
+            table.add_row(
+                Path(each.address).name,
+                str(shown["signer"] or ""),
+                str(shown["rows"] or ""),
+                "" if shown["epsilon"] is None else f"{shown['epsilon']:g}",
+                f"[{style}]{each.problem or 'valid'}[/{style}]",
+            )
+        out.print(table)
+    if any(each.problem is not None for each in found):
+        raise typer.Exit(REFUSED)
+
+
+def explain(
+    path: Annotated[str, typer.Argument(help="A release file.", metavar="RELEASE")],
+    trust: TrustFile = Path("trust.toml"),
+    as_json: AsJson = False,
+) -> None:
+    """Say in words what a release holds and what it promises."""
+    from sudare import site
+    from sudare.exchange import load_keyring
+
+    found = site.collect([path], load_keyring(trust))
+    if not found:
+        raise checks.InvalidInput(f"{path}: no release is there")
+    checked = found[0]
+    if checked.trusted is None:
+        raise checks.InvalidInput(f"{path}: {checked.problem}")
+    certificate, made = checked.trusted.signed.certificate, checked.trusted.release
+    if as_json:
+        print_json(_checked_dict(checked) | {"parameters": certificate.parameters})
+        return
+    out.print(
+        f"[bold]{made.party}[/bold] (signed by {checked.trusted.signer!r}) released "
+        f"{certificate.parameters.get('numbers')} numbers made from {made.n} rows on "
+        f"{certificate.moment[:10]}, by {certificate.software}."
+    )
+    out.print(certificate.sentence)
+    table = Table("what decided the noise", "")
+    for name, value in certificate.parameters.items():
+        table.add_row(name, str(value))
+    out.print(table)
+
+
+def _show_preview(planned: Any, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "rows": planned.n,
+                "numbers": planned.numbers,
+                "noise_std": planned.noise_std,
+                "radius": planned.radius,
+                "sentence": planned.sentence,
+            }
+        )
+        return
+    out.print(
+        f"From {planned.n} rows, {planned.numbers} numbers would be released, each with noise of "
+        f"standard deviation about {planned.noise_std:.3g} (in the release's own units). No row "
+        "was read."
+    )
+    out.print(planned.sentence)
+
+
+def _checked_dict(checked: Any) -> dict[str, Any]:
+    trusted = checked.trusted
+    return {
+        "address": checked.address,
+        "valid": checked.problem is None,
+        "problem": checked.problem,
+        "signer": trusted and trusted.signer,
+        "party": trusted and trusted.release.party,
+        "rows": trusted and trusted.release.n,
+        "epsilon": trusted and trusted.signed.certificate.epsilon,
+        "delta": trusted and trusted.signed.certificate.delta,
+    }

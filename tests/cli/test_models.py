@@ -1,0 +1,31 @@
+import csv
+import json
+from typing import Any
+
+
+def test_blend_predict_and_report(desk: Any) -> None:
+    told = desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0")
+    assert "made from these rows" in " ".join(told.split())
+    story = json.loads(
+        desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0", "--json")
+    )
+    assert len(story["parties"]) == 5
+    desk.run("predict", "model.json", "1.csv")
+    with (desk.folder / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 90
+    assert all((row["prediction"] == "yes") == (float(row["probability"]) > 0.5) for row in rows)
+    desk.run("report", "model.json", "--coefficients", "effects.csv")
+    assert "<svg" in (desk.folder / "report.html").read_text()
+    with (desk.folder / "effects.csv").open() as file:
+        effects = list(csv.DictReader(file))
+    assert [each["feature"] for each in effects][:2] == ["age", "sex=m"]
+    assert float(effects[0]["odds_ratio"]) > 1
+
+
+def test_learning_together_is_planned(desk: Any) -> None:
+    words = ("plan", "learn", "--rows", "30", "--features", "3", "--epsilon", "4", "--parties", "5")
+    found = json.loads(desk.run(*words, "--runs", "2", "--json", "--plot", "plan.svg"))
+    assert len(found["points"]) == 5
+    assert (desk.folder / "plan.svg").read_text().startswith("<svg")
+    assert "simulated consortia" in " ".join(desk.run(*words, "--runs", "2").split())

@@ -1,0 +1,253 @@
+"""Tickets: every round covered alike, nobody aims, nobody forges."""
+
+from itertools import combinations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.checks import InvalidInput
+from sudare.counting import Survey, Ticket, open_office, unpack
+from sudare.counting.reports import Report
+from sudare.counting.tickets import MAX_SERIAL
+from tests.statistical import counts_fit, only_counts_fit
+
+KEY = bytes(range(32))
+
+
+def masks(rounds: int, slots: int = 1, name: str = "s") -> Survey:
+    return Survey(name=name, rounds=rounds, epsilon=1.0, method="masks", slots=slots)
+
+
+def rounds_of(survey: Survey, serials, key: bytes = KEY) -> np.ndarray:
+    return np.array([own.rounds for own in open_office(survey, key).issue_many(serials)])
+
+
+@given(rounds=st.integers(1, 30), data=st.data())
+def test_every_complete_block_covers_every_round_alike(rounds, data):
+    slots = data.draw(st.integers(1, min(rounds, 30)))
+    block = data.draw(st.integers(0, MAX_SERIAL // rounds - 1))
+    mine = rounds_of(masks(rounds, slots), np.arange(rounds) + block * rounds)
+    assert np.bincount(mine.ravel(), minlength=rounds).tolist() == [slots] * rounds
+    # Different rounds, in order of time.
+    assert (np.diff(mine, axis=1) > 0).all()
+
+
+def test_a_shifted_block_covers_most_rounds_only():
+    """The reject arm: any T serials in a row are not a block."""
+    mine = rounds_of(masks(12), np.arange(12) + 6)
+    assert np.bincount(mine.ravel(), minlength=12).max() > 1
+
+
+def test_orders_differ_between_blocks_keys_and_surveys():
+    survey = masks(20, 2)
+    blocks = rounds_of(survey, range(20 * 50)).reshape(50, -1)
+    others = [
+        rounds_of(survey, range(20), bytes(32)).ravel(),
+        rounds_of(masks(20, 2, "t"), range(20)).ravel(),
+    ]
+    assert len({block.tobytes() for block in [*blocks, *others]}) == 52
+
+
+def test_every_place_gets_every_round_equally_often():
+    """Nobody who chooses when to join chooses a round: 2000 blocks, chi-square at 1e-12."""
+    mine = rounds_of(masks(5), range(5 * 2000)).reshape(2000, 5)
+    for place in range(5):
+        counts = np.bincount(mine[:, place], minlength=5)
+        assert only_counts_fit(counts, [0.2] * 5, [[0.1, 0.3, 0.2, 0.2, 0.2]])
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_the_reporters_of_a_round_are_any_of_their_block(slots):
+    """All sets of g tickets alike: neighbours in serial, who may be alike, come no oftener."""
+    blocks = 4000
+    mine = rounds_of(masks(6, slots), range(6 * blocks)).reshape(blocks, 6, slots)
+    sets = list(combinations(range(6), slots))
+    for t in (0, 3):
+        who = (mine == t).any(axis=2)
+        code = who @ (1 << np.arange(6))
+        counts = [int((code == sum(1 << i for i in each)).sum()) for each in sets]
+        assert sum(counts) == blocks
+        assert counts_fit(counts, [1 / len(sets)] * len(sets))
+    # The reject arm: windows of neighbours.
+    windows = [sorted((i + j) % 6 for j in range(slots)) for i in range(6)]
+    aimed = [blocks // 6 * (list(each) in windows) for each in sets]
+    assert not counts_fit(aimed, [1 / len(sets)] * len(sets))
+
+
+def test_sets_of_rounds_vary():
+    mine = rounds_of(masks(5, 2), range(5 * 2000))
+    counts = np.bincount(mine[:, 0] * 5 + mine[:, 1], minlength=25)
+    pairs = [5 * a + b for a, b in combinations(range(5), 2)]
+    assert counts_fit(counts[pairs], [0.1] * 10)
+
+
+TREE = Survey(name="t", rounds=13, epsilon=1.0, method="tree", changes=1)
+
+
+def test_levels_are_uniform_and_independent():
+    levels = np.array([own.level for own in open_office(TREE, KEY).issue_many(range(20000))])
+    assert only_counts_fit(np.bincount(levels), [0.25] * 4, [[0.3, 0.2, 0.25, 0.25]])
+    pairs = np.bincount(levels[::2] * 4 + levels[1::2], minlength=16)
+    assert counts_fit(pairs, [1 / 16] * 16)
+
+
+SURVEYS = [
+    Survey(name="g", rounds=13, epsilon=1.0),
+    masks(13, 4),
+    Survey(name="r", rounds=13, epsilon=1.0, method="rappor"),
+    TREE,
+]
+
+
+@pytest.mark.parametrize("survey", SURVEYS, ids=lambda survey: survey.method)
+def test_cells_are_the_tickets_own(survey):
+    office = open_office(survey, KEY)
+    serials = [0, 1, 12, 13, 14, 1000, MAX_SERIAL, 5, 5]
+    for own in office.issue_many(serials):
+        mine = [t for t in range(13) if own.slot_of(survey, t) is not None]
+        assert [own.slot_of(survey, t) for t in mine] == list(range(own.slots(survey)))
+        cells = office.cells([own.serial] * (len(mine) + 2), [*range(len(mine) + 1), -1]).tolist()
+        assert cells[-2:] == [-1, -1]
+        if survey.method == "tree":
+            first = sum(13 >> lower for lower in range(own.level))
+            assert cells[:-2] == [first + i for i in range(13 >> own.level)]
+            assert mine == [(i + 1) * 2**own.level - 1 for i in range(13 >> own.level)]
+        else:
+            assert cells[:-2] == mine
+
+
+@pytest.mark.parametrize("survey", SURVEYS, ids=lambda survey: survey.method)
+def test_many_at_once_are_as_one_by_one(survey):
+    office = open_office(survey, KEY)
+    serials = np.random.default_rng(0).integers(0, MAX_SERIAL, 60)
+    together = office.issue_many(serials)
+    assert together == [office.issue(int(serial)) for serial in serials]
+    assert together == open_office(survey, KEY).issue_many(serials.tolist())
+    slots = np.arange(60) % 15
+    cells = [office.cells([s], [j])[0] for s, j in zip(serials, slots, strict=True)]
+    assert office.cells(serials, slots).tolist() == cells
+    assert office.issue_many([]) == []
+    assert office.cells([], []).tolist() == []
+
+
+def test_batches_larger_than_the_memory_allowed(monkeypatch):
+    survey = masks(7, 3)
+    expected = rounds_of(survey, range(0, 700, 3))
+    for words in (1, 7, 20):
+        monkeypatch.setattr("sudare.counting.tickets._MOST_WORDS", words)
+        assert (rounds_of(survey, range(0, 700, 3)) == expected).all()
+
+
+def test_marks_are_worth_nothing_elsewhere():
+    survey = masks(13, 4)
+    office = open_office(survey, KEY)
+    serials = [3, 4, MAX_SERIAL]
+    marks = [own.mark for own in office.issue_many(serials)]
+    assert len(set(marks)) == 3
+    assert office.authentic(serials, b"".join(marks)).tolist() == [True] * 3
+    # Swapped, of another survey, of another key.
+    assert office.authentic(serials, marks[1] + marks[0] + marks[2]).tolist() == [
+        False,
+        False,
+        True,
+    ]
+    for other in (open_office(masks(13, 4, "t"), KEY), open_office(survey, bytes(32))):
+        assert not other.authentic(serials, b"".join(marks)).any()
+
+
+def test_a_mark_with_any_bit_changed_is_refused():
+    office = open_office(masks(13, 4), KEY)
+    mark = office.issue(9).mark
+    forged = b"".join(
+        bytes(b ^ (1 << bit) * (i == place) for i, b in enumerate(mark))
+        for place in range(16)
+        for bit in range(8)
+    )
+    assert not office.authentic([9] * 128, forged).any()
+    assert not office.authentic([9], bytes(16)).any()
+
+
+def test_serials_never_issued_are_not_authentic_and_spoil_no_batch():
+    office = open_office(masks(13, 4), KEY)
+    good = office.issue(1)
+    batch = unpack(
+        Report(2**64 - 1, 0, 1, bytes(16)).pack()
+        + Report(1, 0, 1, good.mark).pack()
+        + Report(2**48, 0, 1, good.mark).pack()
+    )
+    assert office.authentic(batch.serials, batch.marks).tolist() == [False, True, False]
+    # A mark is not enough: beyond the last serial nothing is issued.
+    with pytest.raises(InvalidInput, match="Expected serials between 0 and"):
+        office.issue(2**48)
+    with pytest.raises(InvalidInput, match="Expected serials between 0 and"):
+        office.cells(batch.serials, batch.slots)
+
+
+@pytest.mark.parametrize(
+    "serials", [[0.5], ["1"], [None], [[1, 2]], [[1], [1, 2]], 3, [True], [10**30], [float("nan")]]
+)
+def test_serials_that_are_none(serials):
+    office = open_office(masks(13, 4), KEY)
+    for use in (
+        lambda: office.issue_many(serials),
+        lambda: office.authentic(serials, bytes(16)),
+        lambda: office.cells(serials, [0]),
+        lambda: office.cells([0], serials),
+    ):
+        with pytest.raises(InvalidInput, match="whole numbers"):
+            use()
+
+
+@pytest.mark.parametrize("marks", [b"", b"abc", bytes(8), bytes(15), bytes(17), bytes(32)])
+def test_marks_of_the_wrong_length(marks):
+    with pytest.raises(InvalidInput, match="16 bytes of mark for each serial"):
+        open_office(masks(13, 4), KEY).authentic([1], marks)
+
+
+def test_slots_and_serials_go_together():
+    with pytest.raises(InvalidInput, match="as many slots as serials"):
+        open_office(masks(13, 4), KEY).cells([1, 2], [0])
+
+
+def test_slots_far_beyond():
+    for survey in SURVEYS:
+        office = open_office(survey, KEY)
+        wild = np.array([2**64 - 1, 2**63, 2**32], dtype=np.uint64)
+        assert office.cells([1, 2, 3], wild).tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("key", [b"", bytes(31), bytes(33), "x" * 32, None])
+def test_keys_are_32_bytes(key):
+    with pytest.raises(InvalidInput, match="32 secret bytes"):
+        open_office(masks(3), key)
+
+
+def test_an_office_does_not_show_its_keys():
+    office = open_office(masks(3), KEY)
+    assert repr(office) == str(office) == "TicketOffice('s')"
+
+
+def test_one_round_and_a_million():
+    assert rounds_of(masks(1), [0, 1, MAX_SERIAL]).tolist() == [[0]] * 3
+    long = Survey(name="long", rounds=1_000_000, epsilon=1.0)
+    office = open_office(long, KEY)
+    own = office.issue_many([0, 1, 999_999, MAX_SERIAL])
+    assert office.cells([0, 1], [0, 0]).tolist() == [own[0].rounds[0], own[1].rounds[0]]
+
+
+def test_tickets_travel_as_json():
+    for own in open_office(masks(13, 4), KEY).issue_many([0, MAX_SERIAL]):
+        text = msgspec.json.encode(own)
+        assert msgspec.json.decode(text, type=Ticket) == own
+
+
+def test_golden_ticket():
+    """A change here makes every ticket in use worthless."""
+    own = open_office(masks(13, 4), KEY).issue(100)
+    assert (own.mark.hex(), own.rounds) == GOLDEN
+
+
+GOLDEN = ("a6e77eb8d4ee83c6ac6d80b7b6b44a56", (4, 5, 8, 10))
