@@ -48,6 +48,7 @@ def test_curves_have_their_band_and_the_diagonal() -> None:
     points = re.findall(r'polyline points="([^"]+)"', svg)[0].split()
     line = re.findall(r'class="zero" x1="(.*?)" y1="(.*?)" x2="(.*?)" y2="(.*?)"', svg)[0]
     assert points == [f"{line[0]},{line[1]}", f"{line[2]},{line[3]}"]
+    assert ">low</text>" in charts.curves([series], "t", "x", "y", names=["low", "high"])
 
 
 @pytest.mark.parametrize(

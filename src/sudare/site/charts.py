@@ -99,9 +99,18 @@ def bars(rows: Sequence[Bar], title: str, percent: bool = False) -> str:
 
 
 def curves(
-    series: Sequence[Series], title: str, x_label: str, y_label: str, diagonal: bool = False
+    series: Sequence[Series],
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    diagonal: bool = False,
+    names: Sequence[str] = (),
 ) -> str:
-    """Lines over a common x, with bands; `diagonal` adds the line y = x."""
+    """Lines over a common x, with bands; `diagonal` adds the line y = x.
+
+    `names`, if given, are written below the first curve's points instead of numbers.
+    """
     xs = [x for each in series for x in each.x]
     ys = [y for each in series for y in (*each.y, *each.low, *each.high) if math.isfinite(y)]
     x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(min(ys), max(ys))
@@ -114,7 +123,10 @@ def curves(
             _line(left, upward(tick), _WIDTH - _RIGHT, upward(tick), "grid"),
             _text(left - 8, upward(tick) + 4, _short(tick), "end"),
         ]
-    parts += [_text(across(tick), bottom + 18, _short(tick), "middle") for tick in x_ticks]
+    below = [(tick, _short(tick)) for tick in x_ticks]
+    if names:
+        below = list(zip(series[0].x, names, strict=True))
+    parts += [_text(across(tick), bottom + 18, name, "middle") for tick, name in below]
     parts += [
         _text((left + _WIDTH) / 2, bottom + 38, x_label, "middle"),
         _text(8, 20, y_label, "start"),

@@ -70,7 +70,7 @@ class LearningPlan:
         )
 
     def to_svg(self) -> str:
-        """Own, blend and pooled against ε (on a logarithmic axis: its binary logarithm)."""
+        """Own, blend and pooled against ε, on a logarithmic axis."""
         x = [float(np.log2(point.epsilon)) for point in self.points]
         chart = curves(
             [
@@ -79,8 +79,9 @@ class LearningPlan:
                 Series("pooled", x, [point.pooled for point in self.points], "party"),
             ],
             "expected share correct against ε",
-            "log₂ ε",
+            "ε",
             "share correct",
+            names=[f"{point.epsilon:g}" for point in self.points],
         )
         return standalone(chart)
 
