@@ -25,6 +25,7 @@ Task = Literal["classification", "regression"]
 
 _HUGE = 1e120
 _LONGEST_NAME = 200
+_MOST_ROWS = 2**53
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,13 +116,16 @@ class _Release(msgspec.Struct, frozen=True, kw_only=True):
         if len(name) > _LONGEST_NAME:
             raise checks.InvalidInput(f"Expected party to have at most {_LONGEST_NAME} letters")
         checks.count(n=self.n)
+        if self.n > _MOST_ROWS:
+            raise checks.InvalidInput("Expected n to be a number of rows that there can be")
         checks.positive(noise_std=self.noise_std)
 
 
 class LearnerRelease(_Release, frozen=True, tag_field="kind", tag="learner/1"):
     """Private coefficients θ, for scores θ·x over rows with their constant feature.
 
-    `noise_std` is about the standard deviation, at most, that privacy adds to a coefficient.
+    `noise_std` is about the standard deviation that privacy adds to a coefficient, told from public
+    numbers: rows are taken to look in all directions alike.
     """
 
     coefficients: tuple[float, ...]

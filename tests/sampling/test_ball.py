@@ -28,7 +28,7 @@ def potential(precision: Any, linear: Any) -> Any:
 def test_line(linear: float, radius: float) -> None:
     """The mode inside and on the end, cut shallow and deep."""
     precision, c = np.array([[1.7]]), np.array([linear])
-    sample = draw_ball(ball_envelope(precision, c, radius), 60_000, seeded(1))[:, 0]
+    sample = draw_ball(ball_envelope(precision, c, radius), 60_000, seeded(1)).values[:, 0]
     spread = 1 / np.sqrt(1.7)
     middle = linear / 1.7
     law = stats.truncnorm((-radius - middle) / spread, (radius - middle) / spread, middle, spread)
@@ -43,7 +43,7 @@ def test_line(linear: float, radius: float) -> None:
 @pytest.mark.parametrize("linear", [(0.0, 0.0), (0.5, -0.2), (4.0, 6.0)])
 def test_plane(linear: Any, radius: float) -> None:
     c = np.array(linear)
-    sample = draw_ball(ball_envelope(TILTED, c, radius), 60_000, seeded(2))
+    sample = draw_ball(ball_envelope(TILTED, c, radius), 60_000, seeded(2)).values
     assert np.linalg.norm(sample, axis=1).max() <= radius
     refused = 0
     for u in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8]):
@@ -54,12 +54,37 @@ def test_plane(linear: Any, radius: float) -> None:
     assert refused
 
 
+@pytest.mark.parametrize("wall", [30.0, 1e3, 1e6])
+@pytest.mark.parametrize("linear", [0.8, 40.0])
+def test_behind_a_wall(linear: float, wall: float) -> None:
+    """Against quadrature of the potential with its wall; one of another slope is refused."""
+    precision, c, radius = np.array([[1.7]]), np.array([linear]), 0.7
+    envelope = ball_envelope(precision, c, radius, wall)
+    assert envelope.pull <= wall / (radius * (1 + 2**-10))
+    sample = draw_ball(envelope, 60_000, seeded(3)).values[:, 0]
+    limit = radius * (1 + 2**-10)
+
+    def cdf(linear: float) -> Any:
+        x = np.concatenate(
+            [np.linspace(-limit, 0.69, 40_001), np.linspace(0.69, limit, 40_001)[1:]]
+        )
+        logs = linear * x - 0.85 * x * x - wall * np.maximum(np.abs(x) - radius, 0)
+        values = np.exp(logs - logs.max())
+        reached = np.cumsum((values[1:] + values[:-1]) * np.diff(x))
+        return lambda t: np.interp(t, x[1:], reached / reached[-1])
+
+    assert np.abs(sample).max() <= limit
+    assert fits(sample, cdf(linear))
+    assert not fits(sample, cdf(1.2 * linear))
+    assert not fits(sample, cdf(linear / 1.2))
+
+
 @pytest.mark.parametrize("p", [10, 30])
 @pytest.mark.parametrize("weight", [1e-9, 1.0])
 def test_weak_precision_in_many_dimensions(p: int, weight: float) -> None:
     """Of an unrestricted Gaussian less than one draw in 10¹⁰ would fall inside."""
     envelope = ball_envelope(weight * np.eye(p), np.zeros(p), 0.2)
-    sample = draw_ball(envelope, 20_000, seeded(p))
+    sample = draw_ball(envelope, 20_000, seeded(p)).values
     lengths = np.linalg.norm(sample, axis=1) / 0.2
     # ‖θ‖^p is uniform on the ball, and the precision too weak to show.
     assert fits(lengths**p, lambda x: x)
@@ -75,7 +100,7 @@ def test_round_gaussian_with_its_mode_on_the_sphere(p: int) -> None:
     """Against the conditional law of the length along the linear term, integrated in the plane."""
     c = np.zeros(p)
     c[0] = 60.0
-    sample = draw_ball(ball_envelope(5.0 * np.eye(p), c, 1.0), 20_000, seeded(p))
+    sample = draw_ball(ball_envelope(5.0 * np.eye(p), c, 1.0), 20_000, seeded(p)).values
 
     def cdf(pull: float) -> Any:
         # Across, ‖rest‖² ≤ 1 − s² is a chi-squared event.
@@ -120,8 +145,8 @@ class TestEnvelope:
         one = ball_envelope(TILTED, np.array([2.0, 1.0]), 0.5)
         other = ball_envelope(TILTED / scale**2, np.array([2.0, 1.0]) / scale, 0.5 * scale)
         assert other.pull * scale**2 == pytest.approx(one.pull, rel=1e-6)
-        sample = draw_ball(other, 1000, seeded(0)) / scale
-        assert sample == pytest.approx(draw_ball(one, 1000, seeded(0)), rel=1e-5, abs=1e-7)
+        sample = draw_ball(other, 1000, seeded(0)).values / scale
+        assert sample == pytest.approx(draw_ball(one, 1000, seeded(0)).values, rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +161,8 @@ class TestEnvelope:
         ({"radius": 0.0}, "radius"),
         ({"radius": -1.0}, "radius"),
         ({"radius": np.inf}, "radius"),
+        ({"wall": -1.0}, "wall"),
+        ({"least": -1.0}, "least"),
     ],
 )
 def test_refused(change: dict[str, Any], named: str) -> None:
@@ -147,7 +174,10 @@ def test_refused(change: dict[str, Any], named: str) -> None:
 
 def test_sizes() -> None:
     envelope = ball_envelope(TILTED, np.ones(2), 1.0)
-    assert draw_ball(envelope, 1, seeded(0)).shape == (1, 2)
-    assert (draw_ball(envelope, 9, seeded(0)) == draw_ball(envelope, 9, seeded(0))).all()
+    drawn = draw_ball(envelope, 1, seeded(0))
+    assert drawn.values.shape == (1, 2)
+    assert (drawn.sampler, drawn.total_variation) == ("ball", 0.0)
+    one, two = (draw_ball(envelope, 9, seeded(0)).values for _ in range(2))
+    assert (one == two).all()
     with pytest.raises(InvalidInput, match="size"):
         draw_ball(envelope, 0, seeded(0))

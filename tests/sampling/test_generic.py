@@ -51,14 +51,14 @@ def within(sample: Any, cdf: Any, total_variation: float) -> bool:
 class TestSimple:
     @pytest.mark.parametrize("centre", [0.0, 0.35, -0.4, 0.8])
     def test_line(self, centre: float) -> None:
-        sample = draw_simple(soft(1), np.array([centre]), 60_000, seeded(1))[:, 0]
+        sample = draw_simple(soft(1), np.array([centre]), 60_000, seeded(1)).values[:, 0]
         for steep in (2.5, 3.0, 3.6):
             cdf = projected(soft(1, steep).value, [1.0], [0.0], 9.0)
             assert fits(sample, cdf) == (steep == 3.0)
 
     @pytest.mark.parametrize("centre", [(0.3, 0.4), (0.0, 0.6)])
     def test_plane(self, centre: Any) -> None:
-        sample = draw_simple(soft(2), np.array(centre), 60_000, seeded(1))
+        sample = draw_simple(soft(2), np.array(centre), 60_000, seeded(1)).values
         for u in ([1.0, 0.0], [0.0, 1.0], [0.6, -0.8]):
             right = projected(soft(2).value, u, np.zeros(2), 9.0)
             assert fits(sample @ u, right)
@@ -85,7 +85,9 @@ class TestSimple:
         assert stated > 0.002
 
     def test_sizes(self) -> None:
-        assert draw_simple(soft(2), np.zeros(2), 1, seeded(0)).shape == (1, 2)
+        drawn = draw_simple(soft(2), np.zeros(2), 1, seeded(0))
+        assert drawn.values.shape == (1, 2)
+        assert (drawn.sampler, drawn.total_variation) == ("simple", 0.0)
         with pytest.raises(InvalidInput, match="size"):
             draw_simple(soft(2), np.zeros(2), 0, seeded(0))
 
@@ -120,7 +122,9 @@ class TestProximal:
         potential, centre, rng = soft(p), np.full(p, 30.0), seeded(p)
 
         def sample(size: int) -> Any:
-            return np.array([draw_proximal(potential, centre, rng, 0.01) for _ in range(size)])
+            return np.array(
+                [draw_proximal(potential, centre, rng, 0.01).values[0] for _ in range(size)]
+            )
 
         whole = sample(150)
         steps = proximal_steps(
@@ -142,10 +146,12 @@ class TestProximal:
         drawn = draw_proximal(
             potential, np.zeros(2), seeded(0), 0.1, lambda done, of: seen.append((done, of))
         )
-        assert drawn.shape == (2,)
+        assert drawn.values.shape == (1, 2)
+        assert (drawn.sampler, drawn.total_variation) == ("proximal", 0.1)
         assert steps > 3
         assert seen == [(k + 1, steps) for k in range(steps)]
-        assert (drawn == draw_proximal(potential, np.zeros(2), seeded(0), 0.1)).all()
+        again = draw_proximal(potential, np.zeros(2), seeded(0), 0.1)
+        assert (drawn.values == again.values).all()
 
 
 @pytest.mark.parametrize(

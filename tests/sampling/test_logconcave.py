@@ -17,9 +17,18 @@ from scipy import stats
 from scipy.special import gammaln, log_ndtr
 
 from sudare.randomness import seeded
-from sudare.sampling.logconcave import Hull, LogConcave, _mode, _within, draw, hull
-from sudare.sampling.logistic import _radial_density
-from tests.statistical import fits, only_fits
+from sudare.sampling.logconcave import (
+    Hull,
+    LogConcave,
+    _from_below,
+    _mode,
+    _race,
+    _within,
+    draw,
+    hull,
+)
+from sudare.sampling.logistic import SLACK, _Shape
+from tests.statistical import fits, only_counts_fit, only_fits
 
 RADIAL = [
     (p, reach, floor, tilt)
@@ -82,7 +91,7 @@ class TestEnvelope:
 
     @pytest.mark.parametrize(("p", "reach", "floor", "tilt"), RADIAL)
     def test_radial(self, p: int, reach: float, floor: float, tilt: float) -> None:
-        density = _radial_density(p, reach, floor, tilt)
+        density = _Shape(p, reach, floor, tilt).far()
         envelope = hull(density, math.sqrt(p))
         far = far_out(density, math.sqrt(p))
         rng = seeded(p)
@@ -124,7 +133,7 @@ class TestEnvelope:
     @pytest.mark.parametrize("p", [2, 30, 200])
     def test_slope_is_the_derivative(self, p: int) -> None:
         for reach in (0.0, 1e-12, 1e-9, 0.3, 4.0):
-            density = _radial_density(p, reach, 0.2, 0.1)
+            density = _Shape(p, reach, 0.2, 0.1).far()
             x = np.geomspace(0.01, 50.0, 40)
             step = 1e-5 * x
             numeric = (density.log_density(x + step) - density.log_density(x - step)) / (2 * step)
@@ -160,10 +169,43 @@ class TestDraws:
         ],
     )
     def test_radial(self, p: int, reach: float, floor: float, tilt: float, off: float) -> None:
-        density = _radial_density(p, reach, floor, tilt)
+        density = _Shape(p, reach, floor, tilt).far()
         cdf, _ = integrated(density, far_out(density, math.sqrt(p)))
         sample = draw(hull(density, math.sqrt(p)), 150_000, seeded(p))
         assert only_fits(sample, cdf, off)
+
+    @pytest.mark.parametrize("p", [1, 2, 10, 30])
+    @pytest.mark.parametrize("stretch", [0.9, 0.5, 0.1])
+    def test_two_parts(self, p: int, stretch: float) -> None:
+        """Not log-concave where they meet."""
+        shape = _Shape(p, 0.7, 0.2, 0.01, stretch)
+        envelope = shape.hull(math.inf)
+        density = LogConcave(shape.log_density, shape.far().slope)
+        far = far_out(shape.far(), math.sqrt(p))
+        cdf, log_integral = integrated(density, far)
+        assert -2e-9 < envelope.log_mass - log_integral < 0.1
+        sample = draw(envelope, 60_000, seeded(p))
+        assert only_fits(sample, cdf, 0.05)
+
+    @pytest.mark.parametrize("upto", [1e-7, 0.02, 0.5, 2.0, 3.5, 30.0])
+    @pytest.mark.parametrize("p", [1, 5])
+    def test_up_to_an_end(self, p: int, upto: float) -> None:
+        density = gamma(float(p))
+        envelope = hull(density, 1.0, upto)
+        whole = stats.gamma(float(p)).cdf(upto)
+        # Far from the mode one tangent has to do.
+        assert -1e-9 <= envelope.log_mass - gammaln(p) - math.log(whole) < 0.25
+        sample = draw(envelope, 60_000, seeded(p))
+        assert sample.max() <= upto
+        law = stats.gamma(float(p))
+        assert only_fits(sample, lambda x: law.cdf(np.minimum(x, upto)) / whole, off=0.06)
+
+    def test_small_masses_are_met_too(self) -> None:
+        """Pieces of one part in 10⁴ are chosen so often, and the order does not matter."""
+        masses = np.array([1e-4, 1.0, 3e-4, 0.0, 0.5])
+        counts = np.bincount(_race(masses, 400_000, seeded(1)), minlength=5)
+        assert counts[3] == 0
+        assert only_counts_fit(counts, masses / masses.sum(), [masses[::-1] / masses.sum()])
 
     def test_another_density_is_refused(self) -> None:
         sample = draw(hull(gamma(5.0)), 100_000, seeded(0))
@@ -181,6 +223,19 @@ class TestDraws:
         depth, rate = (1 - x if slope > 0 else x), abs(slope)
         assert only_fits(depth, lambda t: np.expm1(-rate * t) / np.expm1(-rate), off=0.05)
 
+    @pytest.mark.parametrize("slope", [0.1, 3.0, 30.0])
+    def test_from_below(self, slope: float) -> None:
+        """The same law as from above, with digits near zero."""
+        x = _from_below(np.full(60_000, slope), np.full(60_000, 2.0), seeded(1))
+        assert only_fits(2.0 - x, lambda t: np.expm1(-slope * t) / np.expm1(-slope * 2.0), off=0.06)
+
+    def test_small_values_have_all_their_digits(self) -> None:
+        """Of x^1·e^{-x} near zero: their last bits are not those of a grid."""
+        sample = draw(hull(gamma(2.0)), 200_000, seeded(2))
+        small = sample[sample < 0.01]
+        assert len(small) > 5
+        assert (small != np.round(small * 2.0**53) / 2.0**53).mean() > 0.8
+
     def test_sizes(self) -> None:
         envelope = hull(gamma(3.0))
         assert [draw(envelope, size, seeded(0)).shape for size in (0, 1, 2, 1000)] == [
@@ -194,13 +249,13 @@ class TestDraws:
 
 def test_the_oracle_itself() -> None:
     """Simpson's rule against mpmath, for the hardest of the radial laws."""
-    density = _radial_density(3, 10.0, 0.01, 0.05)
+    density = _Shape(3, 10.0, 0.01, 0.05).far()
     far = far_out(density, 1.7)
     cdf, log_integral = integrated(density, far)
 
     def value(x: Any) -> Any:
         psi = (mpmath.exp(-10 * x) + 10 * x - 1) / (10 * x) ** 2
-        growth = x**2 * (psi + (mpmath.mpf(1) / 2 - psi) * 0.01) * (1 - 1e-7) - 0.05 * x
+        growth = x**2 * (psi + (mpmath.mpf(1) / 2 - psi) * 0.01) * (1 - SLACK) - 0.05 * x
         return x**2 * mpmath.exp(-growth)
 
     with mpmath.workdps(30):

@@ -19,8 +19,14 @@ from scipy.optimize import minimize
 
 from sudare.checks import InvalidInput
 from sudare.randomness import seeded
-from sudare.sampling import LogisticPosterior, RadialEnvelope, draw_radial, radial_envelope
-from sudare.sampling.logistic import _fourth_moment, _psi
+from sudare.sampling import (
+    LogisticPosterior,
+    RadialEnvelope,
+    draw_radial,
+    radial_envelope,
+    settle,
+)
+from sudare.sampling.logistic import _fourth_moment, _psi, _psi_inverse, _Shape, propose
 from tests.sampling.oracle import projected
 from tests.statistical import fits
 
@@ -61,20 +67,28 @@ def random_problem(seed: int) -> tuple[LogisticPosterior, Any]:
     return target, centre
 
 
-def both_kinds(envelope: RadialEnvelope) -> list[RadialEnvelope]:
-    """The two lower bounds, each with a reach computed here."""
+def all_kinds(envelope: RadialEnvelope) -> list[RadialEnvelope]:
+    """The lower bounds of both kinds and several stretches, each with a reach computed here."""
     target, centre = envelope.target, envelope.centre
     share = 1 / (1 + np.exp(np.clip(target.rows @ centre, -700, 700)))
     weights = target.temperature * share * (1 - share)
-    a = target.rows @ envelope.whitening
-    curvatures = 1 / (envelope.whitening**2).sum(axis=0)
-    longest = float(np.sqrt((a * a).sum(axis=1).max()))
-    fourth = math.sqrt(_fourth_moment(a, weights))
-    low = target.curvature / float(curvatures.max())
-    return [
-        dataclasses.replace(envelope, kind="leverage", reach=longest, floor=low),
-        dataclasses.replace(envelope, kind="fourth", reach=fourth, floor=0.0),
-    ]
+    m = target.curvature + envelope.pull
+    values, vectors = np.linalg.eigh((target.rows.T * weights) @ target.rows)
+    gradient = target.gradient(centre) + envelope.pull * centre
+    made = []
+    for kind, stretch in (("leverage", 1.0), ("leverage", 0.6), ("leverage", 0.1), ("fourth", 1.0)):
+        spread = m + stretch * np.maximum(values, 0.0)
+        whitening = vectors / np.sqrt(spread)
+        a = target.rows @ whitening
+        floor = m / float(spread.max())
+        if kind == "leverage":
+            reach = float(np.sqrt((a * a).sum(axis=1).max()))
+        else:
+            reach = math.sqrt(_fourth_moment(a, weights) / max(1 - floor, 1e-12))
+        tilt = float(np.linalg.norm(whitening.T @ gradient)) * (1 + 1e-9) + 1e-12
+        shape = _Shape(len(centre), reach, floor, tilt, stretch)
+        made.append(dataclasses.replace(envelope, whitening=whitening, kind=kind, shape=shape))
+    return made
 
 
 def spare(envelope: RadialEnvelope, directions: Any, radii: Any) -> Any:
@@ -82,8 +96,11 @@ def spare(envelope: RadialEnvelope, directions: Any, radii: Any) -> Any:
     thetas = envelope.centre + (radii[:, None] * directions) @ envelope.whitening.T
     values = envelope.target.potential(thetas)
     bound = envelope.lower_bound(radii)
-    size = np.abs(values) + abs(envelope.value) + np.abs(bound) + envelope.tilt * radii
-    return (values - envelope.value - bound) / (1e-10 * (1e-3 + size))
+    size = np.abs(values) + abs(envelope.value) + np.abs(bound) + envelope.shape.tilt * radii
+    inside = np.linalg.norm(thetas, axis=1) <= envelope.target.limit
+    with np.errstate(invalid="ignore"):
+        gap = (values - envelope.value - bound) / (1e-10 * (1e-3 + size))
+    return np.where(inside, gap, np.inf)
 
 
 def trial_directions(envelope: RadialEnvelope, rng: Any) -> Any:
@@ -102,21 +119,31 @@ def trial_directions(envelope: RadialEnvelope, rng: Any) -> Any:
 
 class TestEnvelope:
     def test_never_above_the_potential(self) -> None:
+        """A million points, at random and where rows, gradient and axes point; on balls too."""
         points, worst, broken = 0, math.inf, 0
-        for seed in range(120):
+        for seed in range(160):
             target, centre = random_problem(seed)
-            envelope = radial_envelope(target, centre, 10**9)
+            pull = 0.0
+            if seed % 5 < 2:
+                radius = float(np.linalg.norm(centre)) * (0.5 if seed % 5 else 1.1) + 0.1
+                wall = 1e4 * seeded(seed).random() if seed % 2 else 0.0
+                target = target._replace(radius=radius, wall=wall)
+                centre, pull = settle(target, centre)
+            envelope = radial_envelope(target, centre, 10**9, pull)
             rng = seeded(1000 + seed)
-            for one in [envelope, *both_kinds(envelope)]:
+            for one in [envelope, *all_kinds(envelope)]:
                 directions = trial_directions(one, rng)
-                for low, high in ((-4, 0), (0, 4)):
+                for low, high in ((-4, 0), (0, 2), (0, 4)):
                     radii = 10.0 ** rng.uniform(low, high, len(directions))
-                    worst = min(worst, float(spare(one, directions, radii).min()))
-                    points += len(radii)
-                wrong = dataclasses.replace(one, reach=one.reach / 2, floor=0.0)
+                    gap = spare(one, directions, radii)
+                    worst = min(worst, float(gap.min()))
+                    points += int(np.isfinite(gap).sum())
+                wrong = dataclasses.replace(
+                    one, shape=one.shape._replace(reach=one.shape.reach / 2)
+                )
                 radii = 10.0 ** rng.uniform(-1, 2, len(directions))
                 broken += bool((spare(wrong, directions, radii) < -1e3).any())
-        assert points > 200_000
+        assert points > 1_000_000
         assert worst > -1.0
         assert broken > 30  # half the reach would be found out
 
@@ -127,29 +154,43 @@ class TestEnvelope:
                 exact = (mpmath.exp(-mpmath.mpf(x)) + x - 1) / mpmath.mpf(x) ** 2 if x else 0.5
             assert found == pytest.approx(float(exact), rel=2e-13)
 
-    def test_reach_and_tilt(self) -> None:
+    def test_psi_inverse(self) -> None:
+        for value in (0.4999, 0.45, 0.25, 0.05, 1e-3):
+            s = _psi_inverse(value)
+            assert float(_psi(np.array([s]))[0]) == pytest.approx(value, rel=1e-9)
+
+    def test_whitening_and_tilt(self) -> None:
         target, _ = random_problem(6)
         envelope = radial_envelope(target, mode(target), 1)
         whitened = envelope.whitening
         share = 1 / (1 + np.exp(target.rows @ envelope.centre))
         weights = target.temperature * share * (1 - share)
-        hessian = (target.rows.T * weights) @ target.rows
+        hessian = envelope.shape.stretch * (target.rows.T * weights) @ target.rows
         hessian += target.curvature * np.eye(len(hessian))
         assert np.abs(whitened.T @ hessian @ whitened - np.eye(len(hessian))).max() < 1e-8
-        assert envelope.tilt < 1e-3
+        assert envelope.shape.tilt < 1e-3
 
     def test_the_cheaper_one_always(self) -> None:
-        """Many spread rows favour the fourth moment; one long row the leverage."""
+        """Many spread rows favour the fourth moment; one long row the leverage, stretched."""
         rng = seeded(1)
         spread = LogisticPosterior(rng.normal(size=(2000, 3)), 1.0, 0.1)
-        lone = LogisticPosterior(np.array([[3.0]]), 1.0, 5.0)
+        lone = LogisticPosterior(np.array([[3.0] + [0.0] * 9]), 4.0, 1.0)
         for target, expected in ((spread, "fourth"), (lone, "leverage")):
             envelopes = [radial_envelope(target, mode(target), 1000) for _ in range(3)]
             assert {e.kind for e in envelopes} == {expected}
             assert len({e.hull.log_mass for e in envelopes}) == 1
+        assert envelopes[0].shape.stretch < 1
+        assert envelopes[0].share > 0.3
         few = LogisticPosterior(rng.normal(size=(3000, 12)), 1.0, 1.0)
         assert radial_envelope(few, mode(few), 1).kind == "leverage"
         assert radial_envelope(few, mode(few), 10**6).kind == "fourth"
+
+    def test_the_share_is_about_what_is_kept(self) -> None:
+        for seed in (2, 8, 10):
+            target, centre = random_problem(seed)
+            envelope = radial_envelope(target, centre, 1)
+            kept = len(propose(envelope, 20_000, seeded(seed)))
+            assert envelope.share / 3 < kept / 20_000 < 3 * envelope.share
 
     @pytest.mark.parametrize("seed", range(6))
     def test_fourth_moment(self, seed: int) -> None:
@@ -178,7 +219,7 @@ class TestLaw:
     def test_line(self, shift: float, radius: float) -> None:
         target = LogisticPosterior(LINE, 2.5, 0.3, radius)
         envelope = radial_envelope(target, mode(target) + shift, 1000)
-        sample = draw_radial(envelope, 40_000, seeded(2))[:, 0]
+        sample = draw_radial(envelope, 40_000, seeded(2)).values[:, 0]
         for factor in (1 / 1.2, 1.0, 1.2):
             other = scaled(target, factor)
             cdf = projected(other.potential, [1.0], mode(target), 12.0, radius)
@@ -189,7 +230,7 @@ class TestLaw:
     def test_plane(self, shift: Any, radius: float) -> None:
         target = LogisticPosterior(PLANE, 2.0, 0.5, radius)
         envelope = radial_envelope(target, mode(target) + shift, 1000)
-        sample = draw_radial(envelope, 40_000, seeded(5))
+        sample = draw_radial(envelope, 40_000, seeded(5)).values
         refused = 0
         for u in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-0.8, 0.6]):
             right = projected(target.potential, u, mode(target), 5.0, radius)
@@ -201,6 +242,26 @@ class TestLaw:
         if radius < math.inf:
             assert np.linalg.norm(sample, axis=1).max() <= radius
 
+    @pytest.mark.parametrize("radius", [0.05, 0.3])
+    @pytest.mark.parametrize("wall", [0.0, 40.0, 4e3])
+    def test_deep_in_a_ball(self, radius: float, wall: float) -> None:
+        """The mode far outside; the edge hard, soft and steep. A wrong pull changes nothing."""
+        target = LogisticPosterior(PLANE, 20.0, 0.5, radius, wall)
+        settled = settle(target)
+        assert settled.pull > 0
+        for pull in (settled.pull, settled.pull / 3):
+            envelope = radial_envelope(target, settled.centre, 1000, pull)
+            sample = draw_radial(envelope, 4_000, seeded(7)).values
+            assert np.linalg.norm(sample, axis=1).max() <= target.limit
+            refused = 0
+            for u in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8]):
+                smooth, limit = target.potential, target.limit
+                assert fits(sample @ u, projected(smooth, u, np.zeros(2), 5.0, limit))
+                for factor in (1 / 1.5, 1.5):
+                    wrong = projected(scaled(target, factor).potential, u, np.zeros(2), 5.0, limit)
+                    refused += not fits(sample @ u, wrong)
+            assert refused
+
     @pytest.mark.parametrize("p", [10, 20])
     def test_many_dimensions(self, p: int) -> None:
         """Rows along the axes of a rotated frame: the coordinates there are independent."""
@@ -210,7 +271,7 @@ class TestLaw:
         rows = np.concatenate([z * rotation[k] for k, z in enumerate(axis_rows)])
         target = LogisticPosterior(rows, 1.0, 1.5 * p)
         envelope = radial_envelope(target, mode(target) + 0.003, 20_000)
-        own = draw_radial(envelope, 4000, seeded(8)) @ rotation.T
+        own = draw_radial(envelope, 4000, seeded(8)).values @ rotation.T
         scores = np.empty_like(own)
         refused = 0
         for k, z in enumerate(axis_rows):
@@ -236,7 +297,7 @@ class TestLaw:
         target = LogisticPosterior(rows, 1.0, 8.0)
         centre = mode(target)
         envelope = radial_envelope(target, centre + 0.005, 20_000)
-        sample = draw_radial(envelope, 5000, seeded(3))
+        sample = draw_radial(envelope, 5000, seeded(3)).values
         inflated = rng.normal(size=(60_000, 10)) * 1.15
         proposals = centre + inflated @ envelope.whitening.T
 
@@ -257,15 +318,16 @@ class TestLaw:
 
     def test_all_rows_zero_is_the_prior(self) -> None:
         target = LogisticPosterior(np.zeros((4, 3)), 2.0, 4.0)
-        sample = draw_radial(radial_envelope(target, np.full(3, 0.1)), 40_000, seeded(0))
+        sample = draw_radial(radial_envelope(target, np.full(3, 0.1)), 40_000, seeded(0)).values
         assert fits(2 * sample[:, 0], stats.norm.cdf)
         assert not fits(2.4 * sample[:, 0], stats.norm.cdf)
 
     def test_repeats_with_the_same_coins(self) -> None:
         target = LogisticPosterior(PLANE, 2.0, 0.5)
         draws = [draw_radial(radial_envelope(target, np.zeros(2)), 5, seeded(1)) for _ in range(2)]
-        assert draws[0].shape == (5, 2)
-        assert (draws[0] == draws[1]).all()
+        assert draws[0].values.shape == (5, 2)
+        assert (draws[0].values == draws[1].values).all()
+        assert (draws[0].sampler, draws[0].total_variation) == ("radial, fourth", 0.0)
 
 
 class TestTarget:
@@ -295,6 +357,9 @@ class TestTarget:
             ({"radius": 0.0}, "radius"),
             ({"radius": -2.0}, "radius"),
             ({"radius": math.nan}, "radius"),
+            ({"wall": -1.0}, "wall"),
+            ({"linear": np.ones(3)}, "linear"),
+            ({"linear": np.array([np.nan, 0.0])}, "linear"),
         ],
     )
     def test_refused(self, change: dict[str, Any], named: str) -> None:
@@ -307,6 +372,18 @@ class TestTarget:
     def test_refused_centre(self, centre: Any) -> None:
         with pytest.raises(InvalidInput, match="centre"):
             radial_envelope(LogisticPosterior(PLANE, 1.0, 1.0), centre)
+
+    def test_refused_pull(self) -> None:
+        """More than the wall covers, negative, or without a ball."""
+        target = LogisticPosterior(PLANE, 1.0, 1.0, 0.5, 10.0)
+        radial_envelope(target, np.zeros(2), 1, 19.0)
+        for wrong, pull in (
+            (target, 20.0),
+            (target, -1.0),
+            (target._replace(radius=math.inf, wall=0.0), 1.0),
+        ):
+            with pytest.raises(InvalidInput, match="pull"):
+                radial_envelope(wrong, np.zeros(2), 1, pull)
 
     @pytest.mark.parametrize("size", [0, -1, 1.5])
     def test_refused_size(self, size: Any) -> None:

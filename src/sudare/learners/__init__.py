@@ -6,6 +6,7 @@ nothing but sealed coefficients.
 
 from sudare.learners.logistic import PrivateLogisticRegression
 from sudare.learners.moments import MomentsClassifier, MomentsRegressor
+from sudare.learners.normal_mean import PrivateNormalMean
 from sudare.learners.ridge import PrivateRidge
 from sudare.learners.scaler import PublicScaler
 
@@ -13,6 +14,7 @@ __all__ = [
     "MomentsClassifier",
     "MomentsRegressor",
     "PrivateLogisticRegression",
+    "PrivateNormalMean",
     "PrivateRidge",
     "PublicScaler",
 ]

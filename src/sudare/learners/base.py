@@ -9,7 +9,7 @@ coefficients survive `fit`.
 import html
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sudare import checks
-from sudare.learners.recipe import Recipe, Target, event_of
+from sudare.learners.gibbs import GibbsRecipe
+from sudare.learners.recipe import Mechanism, Recipe, Target, event_of
 from sudare.learners.solvers import Array, Rows, into_ball
 from sudare.mechanisms import gamma_noise, gaussian_noise
 from sudare.privacy import Event, Guarantee, PureEvent, account
@@ -44,7 +45,7 @@ class PrivateLearner(BaseEstimator):
 
     guarantee_: Guarantee
     event_: Event
-    noise_: Recipe
+    noise_: Recipe | GibbsRecipe
     sealed_: Sealed
     n_features_in_: int
 
@@ -52,7 +53,12 @@ class PrivateLearner(BaseEstimator):
         """The privacy event that `fit` will spend, from the parameters alone."""
         checks.positive(epsilon=self.epsilon)
         checks.delta_like(delta=self.delta)
-        checks.one_of(("objective", "output"), mechanism=self.mechanism)
+        checks.one_of(("objective", "output", "gibbs"), mechanism=self.mechanism)
+        if self.mechanism == "gibbs" and self.delta == 0:
+            raise checks.InvalidInput(
+                'Expected delta > 0 with mechanism="gibbs": a draw from a posterior has no pure '
+                "guarantee"
+            )
         return event_of(self.mechanism, float(self.epsilon), float(self.delta))
 
     def _check_bounds(self, **reasons: str) -> None:
@@ -73,6 +79,11 @@ class PrivateLearner(BaseEstimator):
         checks.non_negative(regularization=self.regularization)
         if self.mechanism == "output":
             checks.positive(regularization=self.regularization)
+        if self.mechanism == "gibbs" and self.regularization == 0:
+            raise checks.InvalidInput(
+                'Expected regularization > 0 with mechanism="gibbs": it is the strength of the '
+                "prior, and without a prior one row could move the draw by any amount"
+            )
         return float(self.regularization)
 
     def _table(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
@@ -80,14 +91,22 @@ class PrivateLearner(BaseEstimator):
         table, target = read(self, X, y, order="C")
         return table, target
 
-    def _target(self, table: Array) -> Target:
-        assert self.row_norm is not None
+    def recipe(self, n: int, features: int) -> Recipe | GibbsRecipe:
+        """All that decides the noise for n rows of so many features: known without the rows."""
+        raise NotImplementedError
+
+    def public_noise(self, n: int, features: int) -> tuple[float, float | None]:
+        """About the noise on each number that `fit` will release, and the ball they keep within."""
+        recipe = self.recipe(n, features)
+        return recipe.coefficient_std, recipe.reach
+
+    def _target(self, n: int, features: int) -> Target:
         return Target(
             float(self.epsilon),
             float(self.delta),
-            "objective" if self.mechanism == "objective" else "output",
-            len(table),
-            table.shape[1] + bool(self.fit_intercept),
+            cast(Mechanism, self.mechanism),
+            n,
+            features + bool(self.fit_intercept),
             self._full_norm(),
         )
 
@@ -117,6 +136,10 @@ class PrivateLearner(BaseEstimator):
             theta = solve(np.zeros(p))
             if recipe.law == "gamma":
                 theta = into_ball(theta + gamma_noise(recipe.scale, p, rng), recipe.reach)
+        return self._publish(theta, recipe, rng)
+
+    def _publish(self, theta: Array, recipe: Recipe | GibbsRecipe, rng: Generator) -> Array:
+        """Seal: what survives of the coefficients."""
         self.sealed_ = recipe.seal.apply(theta, rng)
         self.event_ = self.plan()
         self.guarantee_ = account([self.event_], float(self.delta))

@@ -8,6 +8,9 @@ Guarantee. For replace-one neighbours with n public, the coefficients are
     mechanism="objective", delta>0    (ε, δ)-DP, Gaussian b
     mechanism="output", delta=0       ε-DP: Gamma-norm noise on the minimiser, and the seal
     mechanism="output", delta>0       ρ-zCDP, hence (ε, δ)-DP: exact discrete Gaussian noise
+    mechanism="gibbs", delta>0        (ε, δ)-DP: one draw from a tempered posterior (Minami, Arai,
+                                      Sato and Nakagawa 2016, with the constants and the proofs of
+                                      docs/theory/gibbs.md), and the seal
 
 The intercept is a regularised constant feature whose norm counts; an unpenalised one leaks the
 class counts: `sudare audit logistic-free-intercept`. The two labels are part of the public
@@ -19,10 +22,11 @@ from typing import Any, Self
 
 from sudare import checks
 from sudare.learners.base import PrivateLearner, check_bound, refuse_weights
+from sudare.learners.gibbs import GibbsRecipe, draw_logistic, logistic_gibbs
 from sudare.learners.linear import TwoClasses
-from sudare.learners.recipe import logistic_recipe
+from sudare.learners.recipe import Recipe, logistic_recipe
 from sudare.learners.solvers import logistic_in_ball
-from sudare.randomness import Generator
+from sudare.randomness import Generator, as_generator
 
 
 class PrivateLogisticRegression(TwoClasses, PrivateLearner):
@@ -33,12 +37,15 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
     Args:
         epsilon: Privacy budget of the release.
         delta: Probability with which ε may fail; zero gives pure ε-DP.
-        mechanism: "objective" (usually better) or "output".
+        mechanism: "objective" (usually better), "output", or "gibbs": a draw from the posterior
+            under the prior N(0, I/(n·regularization)) at an inverse temperature that follows from ε
+            and δ.
         row_norm: Public bound on a row's Euclidean norm; longer rows are shortened to it.
         radius: Public bound on the norm of the coefficients. "auto" allows log-odds of ±8, more
             when rows are plentiful; None sets no bound of consequence. A smaller ball needs less
             noise.
-        regularization: λ, or "auto" for as much as the noise calls for.
+        regularization: λ, or "auto" for as much as the noise calls for. Above zero for "output" and
+            "gibbs".
         fit_intercept: Add a constant feature (0.25·row_norm), regularised like the others.
         classes: The two labels, if they are agreed on beforehand; then data that happens to hold
             only one of them is no error. By default the labels found in the data.
@@ -73,10 +80,9 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
         self.count_clipped = count_clipped
         self.rng = rng
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
-        """Learn from rows and two-valued labels; spends `plan()`."""
+    def recipe(self, n: int, features: int) -> Recipe | GibbsRecipe:
+        """All that decides the noise for n rows of so many features: known without the rows."""
         self.plan()
-        refuse_weights(unsupported)
         self._check_bounds(
             row_norm="how long a row may be (Euclidean norm); longer rows are shortened"
         )
@@ -84,17 +90,29 @@ class PrivateLogisticRegression(TwoClasses, PrivateLearner):
             checks.one_of(("auto",), radius=self.radius)
         elif self.radius is not None:
             check_bound(radius=self.radius)
-        table, labels = self._table(X, y)
-        signs = self._signs(labels)
-        rows = self._rows(table)
-        recipe = logistic_recipe(
-            self._target(table),
+        make = logistic_gibbs if self.mechanism == "gibbs" else logistic_recipe
+        return make(
+            self._target(n, features),
             "auto" if isinstance(self.radius, str) else self.radius,
             self._chosen_regularization(),
         )
-        theta = self._learn(
-            lambda noise: logistic_in_ball(rows, signs, noise, recipe.tolerance), recipe
-        )
+
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
+        """Learn from rows and two-valued labels; spends `plan()`."""
+        self.plan()
+        refuse_weights(unsupported)
+        table, labels = self._table(X, y)
+        recipe = self.recipe(*table.shape)
+        signs = self._signs(labels)
+        rows = self._rows(table)
+        if isinstance(recipe, GibbsRecipe):
+            rng = as_generator(self.rng)
+            theta = self._publish(draw_logistic(rows, signs, recipe, rng), recipe, rng)
+        else:
+            tolerance = recipe.tolerance
+            theta = self._learn(
+                lambda noise: logistic_in_ball(rows, signs, noise, tolerance), recipe
+            )
         self._keep(*self._split(theta))
         self._count_clipped(rows, 0)
         return self

@@ -6,6 +6,7 @@ it (or at `learner.noise_`) tells what a learner's coefficients are made of.
 
 Budget: 1 % of ε (and of δ) pays for the seal, the rest for the noise. Output perturbation with
 Gaussian noise needs no separate seal; its exact discrete noise covers the displacement as well.
+Recipes for draws from a posterior are in `gibbs`.
 """
 
 import math
@@ -30,7 +31,7 @@ from sudare.privacy import ApproximateEvent, ConcentratedEvent, Event, PureEvent
 from sudare.rounding import down, up
 from sudare.seal import Seal, plan_seal
 
-Mechanism = Literal["objective", "output"]
+Mechanism = Literal["objective", "output", "gibbs"]
 
 SEAL_SHARE = 0.01
 STEEPEST = 8.0
@@ -68,13 +69,15 @@ class Recipe:
     """Radius of the ball that the noisy coefficients are brought back to, before the seal."""
     tolerance: Tolerance
     seal: Seal
+    row_curvature: float = 0.0
+    """About what a row adds to the curvature in each direction, if rows look everywhere alike."""
 
     @property
     def coefficient_std(self) -> float:
-        """About the standard deviation, at most, that the noise gives a coefficient."""
+        """About the standard deviation that the noise gives a coefficient, for such rows."""
         spread = math.sqrt(self.target.dimension + 1) if self.law == "gamma" else 1.0
         if self.target.mechanism == "objective":
-            return spread * self.scale / self.curvature
+            return spread * self.scale / (self.curvature + self.target.n * self.row_curvature)
         return spread * self.scale
 
     @property
@@ -108,7 +111,7 @@ def ridge_recipe(
             *_budget(target), n=n, dimension=p, regularization=regularization, **bounds
         )
         tolerance = Tolerance(n, p, gradient, 0.0, noise.curvature, radius)
-        return _objective_recipe(target, noise, regularization, tolerance)
+        return _objective_recipe(target, noise, regularization, tolerance, 2 * target.row_norm**2)
     if regularization is None:
         regularization = _output_regularization(target, 2 * target.row_norm**2, gradient, radius)
     sensitivity = ridge_output_sensitivity(
@@ -129,8 +132,7 @@ def logistic_recipe(
     """
     n, p, row_norm = target.n, target.dimension, target.row_norm
     if radius == "auto":
-        plenty = n * min(target.epsilon, 100.0) / (1000 * p)
-        radius = STEEPEST / row_norm * max(1.0, math.sqrt(plenty))
+        radius = automatic_radius(target)
     gradient = logistic_gradient_bound(row_norm, radius)
     if target.mechanism == "objective":
         if regularization is None:
@@ -149,7 +151,7 @@ def logistic_recipe(
         spread = noise.scale * (p + _TAIL + math.sqrt(2 * _TAIL * p))
         ball = radius or spread / kappa + math.sqrt(2 * n * math.log(2) / kappa)
         tolerance = Tolerance(n, p, gradient, ball * row_norm, kappa, ball)
-        return _objective_recipe(target, noise, regularization, tolerance)
+        return _objective_recipe(target, noise, regularization, tolerance, row_norm**2 / 4)
     if regularization is None:
         guess = radius or STEEPEST / row_norm
         regularization = _output_regularization(target, row_norm**2 / 4, gradient, guess)
@@ -159,6 +161,12 @@ def logistic_recipe(
     ball = radius or math.sqrt(2 * math.log(2) / regularization)
     tolerance = Tolerance(n, p, gradient, ball * row_norm, down(n * regularization), ball)
     return _output_recipe(target, sensitivity, regularization, tolerance)
+
+
+def automatic_radius(target: Target) -> float:
+    """A ball for logistic regression: log-odds of ±8, more when rows are plentiful."""
+    plenty = target.n * min(target.epsilon, 100.0) / (1000 * target.dimension)
+    return STEEPEST / target.row_norm * max(1.0, math.sqrt(plenty))
 
 
 def _budget(target: Target) -> tuple[float, float]:
@@ -185,13 +193,25 @@ def _sealed(target: Target, displacement: float) -> Seal:
 
 
 def _objective_recipe(
-    target: Target, noise: ObjectiveNoise, regularization: float, tolerance: Tolerance
+    target: Target,
+    noise: ObjectiveNoise,
+    regularization: float,
+    tolerance: Tolerance,
+    largest_curvature: float,
 ) -> Recipe:
     _check_resolution(tolerance)
-    seal = _sealed(target, tolerance.displacement)
-    extra = noise.extra_regularization
-    reach = tolerance.radius
-    return Recipe(target, noise.law, noise.scale, regularization, extra, reach, tolerance, seal)
+    return Recipe(
+        target,
+        noise.law,
+        noise.scale,
+        regularization,
+        noise.extra_regularization,
+        tolerance.radius,
+        tolerance,
+        _sealed(target, tolerance.displacement),
+        # Half of what a row can add, shared by all directions.
+        largest_curvature / (2 * target.dimension),
+    )
 
 
 def _output_recipe(

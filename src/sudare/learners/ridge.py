@@ -8,6 +8,9 @@ Guarantee. For replace-one neighbours with n public, the coefficients are
     mechanism="objective", delta>0    (ε, δ)-DP, Gaussian b
     mechanism="output", delta=0       ε-DP: Gamma-norm noise on the minimiser, and the seal
     mechanism="output", delta>0       ρ-zCDP, hence (ε, δ)-DP: exact discrete Gaussian noise
+    mechanism="gibbs", delta>0        (ε, δ)-DP: one draw from a tempered posterior on the ball
+                                      (Minami, Arai, Sato and Nakagawa 2016, with the constants and
+                                      the proofs of docs/theory/gibbs.md), and the seal
 
 The closed form without the ball, and the closed form clipped to the ball afterwards, are not
 differentially private: `sudare audit ridge-without-ball ridge-clipped-afterwards`.
@@ -19,10 +22,11 @@ import numpy as np
 
 from sudare import checks
 from sudare.learners.base import PrivateLearner, refuse_weights
+from sudare.learners.gibbs import GibbsRecipe, draw_ridge, ridge_gibbs
 from sudare.learners.linear import Straight
-from sudare.learners.recipe import ridge_recipe
+from sudare.learners.recipe import Recipe, ridge_recipe
 from sudare.learners.solvers import ridge_in_ball
-from sudare.randomness import Generator
+from sudare.randomness import Generator, as_generator
 
 
 class PrivateRidge(Straight, PrivateLearner):
@@ -33,12 +37,15 @@ class PrivateRidge(Straight, PrivateLearner):
     Args:
         epsilon: Privacy budget of the release.
         delta: Probability with which ε may fail; zero gives pure ε-DP.
-        mechanism: "objective" (usually better) or "output".
+        mechanism: "objective" (usually better), "output", or "gibbs": a draw from the posterior
+            under the prior N(0, I/(2n·regularization)) at an inverse temperature that follows from
+            ε and δ.
         row_norm: Public bound on a row's Euclidean norm; longer rows are shortened to it.
         target_bound: Public bound on |y|; targets are clipped to it.
         radius: Public bound on the norm of the coefficients (intercept included, in units of its
             constant feature, 0.25·row_norm).
-        regularization: λ, or "auto" for as much as the noise calls for.
+        regularization: λ, or "auto" for as much as the noise calls for. Above zero for "output" and
+            "gibbs".
         fit_intercept: Add a constant feature, regularised like the others.
         count_clipped: Also learn `n_clipped_`, how many rows and targets met their bounds. That
             count is not private: for the owner's eyes only.
@@ -71,30 +78,41 @@ class PrivateRidge(Straight, PrivateLearner):
         self.count_clipped = count_clipped
         self.rng = rng
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
-        """Learn from rows and targets; spends `plan()`."""
+    def recipe(self, n: int, features: int) -> Recipe | GibbsRecipe:
+        """All that decides the noise for n rows of so many features: known without the rows."""
         self.plan()
-        refuse_weights(unsupported)
         self._check_bounds(
             row_norm="how long a row may be (Euclidean norm); longer rows are shortened",
             target_bound="how large |y| may be; targets beyond are clipped",
             radius="how large the norm of the coefficients may be",
         )
+        make = ridge_gibbs if self.mechanism == "gibbs" else ridge_recipe
+        return make(
+            self._target(n, features),
+            float(self.target_bound or 0.0),
+            float(self.radius or 0.0),
+            self._chosen_regularization(),
+        )
+
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
+        """Learn from rows and targets; spends `plan()`."""
+        self.plan()
+        refuse_weights(unsupported)
         table, target = self._table(X, y)
+        recipe = self.recipe(*table.shape)
         rows = self._rows(table)
         bound = float(self.target_bound or 0.0)
         target = checks.finite_array(y=target)
         clipped = np.clip(target, -bound, bound)
-        recipe = ridge_recipe(
-            self._target(table),
-            bound,
-            float(self.radius or 0.0),
-            self._chosen_regularization(),
-        )
         gram, moments = rows.weighted_gram(), rows.moments(clipped)
-        theta = self._learn(
-            lambda noise: ridge_in_ball(gram, moments, noise, recipe.tolerance), recipe
-        )
+        if isinstance(recipe, GibbsRecipe):
+            rng = as_generator(self.rng)
+            theta = self._publish(draw_ridge(gram, moments, recipe, rng), recipe, rng)
+        else:
+            tolerance = recipe.tolerance
+            theta = self._learn(
+                lambda noise: ridge_in_ball(gram, moments, noise, tolerance), recipe
+            )
         self._keep(*self._split(theta))
         self._count_clipped(rows, int((clipped != target).sum()))
         return self

@@ -1,17 +1,21 @@
 """Exact draws from log-concave densities, and certified ones where exactness is out of reach.
 
 Each sampler is a state made once (`radial_envelope`, `ball_envelope`) and pure functions of it. All
-but the proximal sampler are exact: what they return has the target's law, up to floating point in
-the accept step. The proximal sampler states its distance in total variation before it starts. How
+but the proximal samplers are exact: what they return has the target's law, up to floating point in
+the accept step. The proximal ones state their distance in total variation before they start. How
 long a draw took depends on the data: never publish it.
 
     radial     logistic loss with a Gaussian prior, also on a ball
     ball       a Gaussian restricted to a ball (ridge posteriors)
     simple     any smooth, strongly convex potential, in few dimensions
     proximal   the same in many dimensions, within a stated total variation
+    certified  logistic loss on a ball: exact, or within a stated total variation in a stated number
+               of steps, with all that floating point can do to it
 """
 
 from sudare.sampling.ball import BallEnvelope, ball_envelope, draw_ball
+from sudare.sampling.centre import Settled, settle
+from sudare.sampling.certified import Certificate, certify_ball, certify_logistic, draw_certified
 from sudare.sampling.generic import Potential, draw_proximal, draw_simple, proximal_steps
 from sudare.sampling.logistic import (
     LogisticPosterior,
@@ -19,17 +23,25 @@ from sudare.sampling.logistic import (
     draw_radial,
     radial_envelope,
 )
+from sudare.sampling.shared import Draws
 
 __all__ = [
     "BallEnvelope",
+    "Certificate",
+    "Draws",
     "LogisticPosterior",
     "Potential",
     "RadialEnvelope",
+    "Settled",
     "ball_envelope",
+    "certify_ball",
+    "certify_logistic",
     "draw_ball",
+    "draw_certified",
     "draw_proximal",
     "draw_radial",
     "draw_simple",
     "proximal_steps",
     "radial_envelope",
+    "settle",
 ]

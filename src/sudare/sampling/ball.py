@@ -5,6 +5,8 @@ lies below exp(½κB²)·exp(−½θᵀ(Q + κI)θ + c·θ): propose from that G
 and accept the rest with probability exp(−½κ(B² − ‖θ‖²)). The mass of the envelope is log-convex in
 κ; it is least where the proposal has E‖θ‖² = B², or at zero if E‖θ‖² ≤ B² there. Where the ball
 cuts deep this keeps a few percent, where proposing from the unrestricted Gaussian would keep none.
+A wall (see `shared`) whose slope is at least κ·limit keeps the inequality beyond B: there the
+acceptance is exp(−wall·(‖θ‖ − B) + ½κ(‖θ‖² − B²)).
 
 How many proposals a draw took depends on the data and must not be shown.
 """
@@ -19,6 +21,7 @@ from scipy.optimize import brentq
 
 from sudare import checks
 from sudare.mechanisms import exponentials, gaussian_noise
+from sudare.sampling.shared import Draws, hard_limit, wall_height
 
 Array = NDArray[np.float64]
 
@@ -27,6 +30,7 @@ class BallEnvelope(NamedTuple):
     """The Gaussian that is proposed from."""
 
     radius: float
+    wall: float
     pull: float
     """κ."""
     centre: Array
@@ -35,9 +39,15 @@ class BallEnvelope(NamedTuple):
     """A with AAᵀ = (Q + κI)⁻¹."""
 
 
-def ball_envelope(precision: Array, linear: Array, radius: float) -> BallEnvelope:
-    """The envelope for precision Q (positive definite), linear term c and radius B."""
+def ball_envelope(
+    precision: Array, linear: Array, radius: float, wall: float = 0.0, least: float = 0.0
+) -> BallEnvelope:
+    """The envelope for precision Q (positive definite), linear term c and radius B.
+
+    `least` is a bound below which no eigenvalue of Q lies, if one is known: rounding may say less.
+    """
     checks.positive(radius=radius)
+    checks.non_negative(wall=wall, least=least)
     precision = checks.finite_array(dimensions=2, precision=precision)
     linear = checks.finite_array(dimensions=1, linear=linear)
     p = len(linear)
@@ -45,16 +55,20 @@ def ball_envelope(precision: Array, linear: Array, radius: float) -> BallEnvelop
     if precision.shape != (p, p) or np.abs(precision - precision.T).max() > slack:
         raise checks.InvalidInput("Expected precision to be symmetric, with a row for each entry")
     values, vectors = eigh(precision)
+    values = np.maximum(values, least)
     if not values[0] > 0:
         raise checks.InvalidInput("Expected precision to be positive definite")
     along = vectors.T @ linear
-    pull = _pull(values, along, radius)
-    spread = vectors / np.sqrt(values + pull)
-    return BallEnvelope(radius, pull, vectors @ (along / (values + pull)), spread)
+    pull = best_pull(values, along, radius)
+    if wall > 0:
+        pull = min(pull, wall / hard_limit(radius, wall))
+    # The symmetric root: eigenvectors alone may turn round at the last bit of an entry.
+    spread = (vectors / np.sqrt(values + pull)) @ vectors.T
+    return BallEnvelope(radius, wall, pull, vectors @ (along / (values + pull)), spread)
 
 
-def draw_ball(envelope: BallEnvelope, size: int, rng: Generator) -> Array:
-    """Independent exact draws, one a row."""
+def draw_ball(envelope: BallEnvelope, size: int, rng: Generator) -> Draws:
+    """Independent exact draws."""
     checks.count(size=size)
     kept: list[Array] = []
     count = 0
@@ -63,13 +77,14 @@ def draw_ball(envelope: BallEnvelope, size: int, rng: Generator) -> Array:
         noise = gaussian_noise(1.0, (batch, len(envelope.centre)), rng)
         thetas = envelope.centre + noise @ envelope.spread.T
         room = envelope.radius**2 - np.einsum("ij,ij->i", thetas, thetas)
-        accepted = (room >= 0) & (exponentials(batch, rng) >= envelope.pull / 2 * room)
+        above = envelope.pull / 2 * room + wall_height(thetas, envelope.radius, envelope.wall)
+        accepted = exponentials(batch, rng) >= above
         kept.append(thetas[accepted])
         count += int(accepted.sum())
-    return np.concatenate(kept)[:size]
+    return Draws(np.concatenate(kept)[:size], "ball", 0.0)
 
 
-def _pull(values: Array, along: Array, radius: float) -> float:
+def best_pull(values: Array, along: Array, radius: float) -> float:
     """κ ≥ 0 with E‖θ‖² = B²; any κ is exact, so its rounding costs time only."""
 
     def beyond(kappa: float) -> float:

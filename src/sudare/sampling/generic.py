@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sudare import checks
 from sudare.mechanisms import exponentials, gaussian_noise
+from sudare.sampling.shared import Draws
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -47,8 +48,8 @@ class Potential(NamedTuple):
             )
 
 
-def draw_simple(potential: Potential, centre: Array, size: int, rng: Generator) -> Array:
-    """Independent exact draws, one a row; quickest with `centre` at the mode."""
+def draw_simple(potential: Potential, centre: Array, size: int, rng: Generator) -> Draws:
+    """Independent exact draws; quickest with `centre` at the mode."""
     potential.check()
     checks.count(size=size)
     centre = checks.finite_array(dimensions=1, centre=centre)
@@ -66,7 +67,7 @@ def draw_simple(potential: Potential, centre: Array, size: int, rng: Generator) 
         accepted = exponentials(batch, rng) >= excess
         kept.append(thetas[accepted])
         count += int(accepted.sum())
-    return np.concatenate(kept)[:size]
+    return Draws(np.concatenate(kept)[:size], "simple", 0.0)
 
 
 def proximal_steps(
@@ -91,7 +92,7 @@ def draw_proximal(
     rng: Generator,
     total_variation: float,
     progress: Progress | None = None,
-) -> Array:
+) -> Draws:
     """One draw whose law is within `total_variation` of the target."""
     centre = checks.finite_array(dimensions=1, centre=centre)
     p, big = len(centre), potential.smoothness
@@ -101,10 +102,11 @@ def draw_proximal(
     x = centre - gradient / big + gaussian_noise(1 / math.sqrt(big), p, rng)
     for step in range(steps):
         y = x + gaussian_noise(math.sqrt(eta), p, rng)
-        x = draw_simple(_restricted(potential, y, eta), _near_mode(potential, y, eta), 1, rng)[0]
+        near = _near_mode(potential, y, eta)
+        x = draw_simple(_restricted(potential, y, eta), near, 1, rng).values[0]
         if progress is not None:
             progress(step + 1, steps)
-    return x
+    return Draws(x[None], "proximal", total_variation)
 
 
 def _restricted(potential: Potential, y: Array, eta: float) -> Potential:
