@@ -15,7 +15,7 @@ from benchmarks.table import Row, against, best_of, compare, markdown
 from tests.support import PACKAGE, ROOT
 
 TESTS = ROOT / "tests"
-NOT_MIRRORS = {TESTS / f"test_{name}.py" for name in ("house", "docs", "readme")}
+NOT_MIRRORS = {TESTS / f"test_{name}.py" for name in ("consortia", "docs", "house", "readme")}
 LONGEST_FILE = 400
 MAY_IMPORT_SKLEARN = {"learners", "blending", "demo"}
 

@@ -42,6 +42,14 @@ def test_probabilities_are_mixed(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.predict_proba(frame), model.predict_proba(data))
 
 
+def test_the_model_goes_into_scikit_learn(tmp_path: Path) -> None:
+    frame = pd.read_csv(write_patients(tmp_path / "a.csv", 60, 3))
+    model = two_parts(classes(), (4.0, 1.0, 2.0, 0.0, 0.0))
+    estimator = model.to_sklearn()
+    assert estimator.score(frame, frame["ill"]) == (model.predict(frame) == frame["ill"]).mean()
+    np.testing.assert_array_equal(estimator.predict_proba(frame), model.predict_proba(frame))
+
+
 def test_numbers_come_back_in_their_own_units(tmp_path: Path) -> None:
     study = numbers()
     model = two_parts(study, (0.2, 0.1))

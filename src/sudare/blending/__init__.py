@@ -7,6 +7,7 @@ with. `publish_choice` and `publish_combination` make what may leave.
 
 from sudare.blending.averages import BestLearner, PrecisionAverage, UniformAverage
 from sudare.blending.explain import Explanation
+from sudare.blending.frozen import FrozenModel
 from sudare.blending.hedged import HedgedBlend
 from sudare.blending.mirror import ExponentialWeights, MirrorAveraging
 from sudare.blending.publish import publish_choice, publish_combination
@@ -26,6 +27,7 @@ __all__ = [
     "DantzigStack",
     "Explanation",
     "ExponentialWeights",
+    "FrozenModel",
     "HedgedBlend",
     "LassoStack",
     "MirrorAveraging",

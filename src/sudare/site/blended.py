@@ -15,7 +15,7 @@ from sudare.blending.received import receive
 from sudare.privacy import account
 from sudare.releases import Contract, Release
 from sudare.site.assessment import assess_classes, assess_numbers, hold_out
-from sudare.site.model import Component, Model, Opinion, Party, Refusal, Story
+from sudare.site.model import Component, Kind, Model, Opinion, Party, Refusal, Story
 from sudare.site.receiving import Checked
 from sudare.study import Study, read_table
 
@@ -41,6 +41,8 @@ def blend(
 
     A release by this party itself is left out: its rows are here already.
     """
+    if not (party.strip() and party.isprintable()):
+        raise checks.InvalidInput("Expected party to be a printable name")
     block = read_table(source, study)
     assert block.targets is not None
     used, refusals = _usable(checked, party)
@@ -80,15 +82,19 @@ def _usable(
     used, refusals = [], []
     for each in checked:
         if each.trusted is None:
-            refusals.append(
-                Refusal(what=Path(each.address).name, reason=each.problem or "not valid")
-            )
+            refusals.append(Refusal(what=_name(each), reason=each.problem or "not valid"))
         elif each.trusted.release.party == party:
-            refusals.append(Refusal(what=Path(each.address).name, reason="made from these rows"))
+            refusals.append(Refusal(what=_name(each), reason="made from these rows"))
         else:
             named = msgspec.structs.replace(each.trusted.release, party=each.trusted.signer)
             used.append((named, each.trusted.release.party))
     return used, refusals
+
+
+def _name(checked: Checked) -> str:
+    """The name of a file, which others chose, as a text that can be written and shown."""
+    name = Path(checked.address).name
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
 
 def _by_kind(weights: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -175,7 +181,7 @@ def _opinions(study: Study, made: HedgedBlend) -> tuple[Opinion, ...]:
     strongest = np.argsort(-np.abs(average[: len(features)] / scales))[:_FEATURES_SHOWN]
     found: list[Opinion] = []
     for index in strongest.tolist():
-        sources = [
+        sources: list[tuple[str, Kind, float, float]] = [
             ("blend", "blend", average[index], 0.0),
             ("own model", "own", made.components_[0, index], 0.0),
             *(

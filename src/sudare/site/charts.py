@@ -211,13 +211,15 @@ def _scale(low: float, high: float, start: float, stop: float) -> _Scale:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Four to eight round numbers that span the values."""
-    if not high > low:
-        low, high = low - 0.5, low + 0.5
+    size = max(abs(low), abs(high))
+    if not high - low > 1e-9 * size + 1e-280:  # one value, or as good as one
+        half = max(0.5, 1e-3 * size)
+        low, high = low - half, high + half
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     while (high - low) / step > 8:
         step *= 2 if round(step / 10 ** math.floor(math.log10(step))) != 2 else 2.5
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, last + 1)]
+    return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 
 
 def _short(value: float) -> str:

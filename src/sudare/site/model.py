@@ -5,8 +5,9 @@ mixed. The file is JSON, holds the study it belongs to, and reads the same in an
 made from the organisation's own rows without noise and stays inside: it is not a release.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -14,11 +15,17 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sudare import __version__, checks
+from sudare.blending.frozen import FrozenModel
+from sudare.releases import Label
 from sudare.site.assessment import Assessment
 from sudare.study import Study, read_blocks
+from sudare.study.contract import Categories, label_text
 
 Array = NDArray[np.float64]
+Kind = Literal["blend", "own", "party"]
 FORMAT = "sudare-model/1"
+_HUGE = 1e150
+"""Products of two such numbers are still numbers."""
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +73,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 
     feature: str
     source: str
-    kind: str
-    """blend, own or party."""
+    kind: Kind
     effect: float
     low: float
     high: float
@@ -133,10 +139,15 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         likelier: NDArray[Any] = labels[second.astype(int)]
         return likelier
 
+    def to_sklearn(self) -> FrozenModel:
+        """The model as a scikit-learn estimator over frames with the study's columns."""
+        return FrozenModel(self, self.study.target.classes)
+
     def effects(self) -> list[Effect]:
         """The components' weighted average coefficient of every feature, in the study's units."""
         average = self._weights() @ np.array([each.coefficients for each in self.components])
-        reach = 1.0 if self.study.task == "classification" else self.study.target_reach
+        ratios = self.study.task == "classification"
+        reach = 1.0 if ratios else self.study.target_reach
         found = []
         for feature, coefficient in zip(self.study.features, average.tolist(), strict=False):
             effect = float(coefficient * reach / feature.scale)
@@ -146,7 +157,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
                     feature=feature.name,
                     unit="yes instead of no" if flag else f"one more unit of {feature.column}",
                     effect=effect,
-                    odds_ratio=float(np.exp(effect)) if reach == 1.0 else None,
+                    odds_ratio=float(np.exp(min(effect, 700.0))) if ratios else None,
                 )
             )
         return found
@@ -174,7 +185,40 @@ def load_model(path: str | Path) -> Model:
         raise checks.InvalidInput(f"{path} is not a model: {problem}") from None
     if model.format != FORMAT:
         raise checks.InvalidInput(f"{path} was written by a later sudare: update it")
-    width = model.study.contract.dimension
-    if not model.components or any(len(c.coefficients) != width for c in model.components):
+    if not _is_sound(model):
         raise checks.InvalidInput(f"{path} is damaged: its numbers do not fit its study")
     return model
+
+
+def _is_sound(model: Model) -> bool:
+    """Whether everything that will be computed from it can be."""
+    study = model.study
+    try:
+        width = study.contract.dimension
+        scales = [feature.scale for feature in study.features]
+        if study.task == "regression":
+            scales.append(study.target_reach)
+    except (ArithmeticError, AssertionError, ValueError):
+        return False
+    categories = (c for c in study.columns.values() if isinstance(c, Categories))
+    weights = [component.weight for component in model.components]
+    return (
+        all(1 / _HUGE < scale < _HUGE for scale in scales)
+        and all(c.missing is None or _known(c.missing, c.categories) for c in categories)
+        and all(len(component.coefficients) == width for component in model.components)
+        and min(weights, default=-1.0) >= 0
+        and abs(sum(weights) - 1) < 1e-6
+        and all(abs(number) < _HUGE for number in _numbers(msgspec.to_builtins(model)))
+    )
+
+
+def _known(label: Label, labels: tuple[Label, ...]) -> bool:
+    return label_text(label) in map(label_text, labels)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)

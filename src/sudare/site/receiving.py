@@ -50,12 +50,18 @@ def _latest_only(found: list[Checked]) -> list[Checked]:
         rival = latest.get(each.trusted.fingerprint)
         if rival is None or _moment(each) > _moment(rival):
             latest[each.trusted.fingerprint] = each
-    return [
-        each
-        if each.trusted is None or latest[each.trusted.fingerprint] is each
-        else Checked(each.address, None, "a later release by the same signer replaces it")
-        for each in found
-    ]
+    return [_unless_replaced(each, latest) for each in found]
+
+
+def _unless_replaced(each: Checked, latest: dict[str, Checked]) -> Checked:
+    if each.trusted is None:
+        return each
+    used = latest[each.trusted.fingerprint]
+    if used is each:
+        return each
+    if used.trusted == each.trusted:
+        return Checked(each.address, None, "the same release is here twice: one of them is used")
+    return Checked(each.address, None, "a later release by the same signer replaces it")
 
 
 def _moment(checked: Checked) -> tuple[str, str]:

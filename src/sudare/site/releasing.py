@@ -1,14 +1,17 @@
-"""Spend, fit, seal, certify, write: in this order, and only here.
+"""Rehearse, spend, fit, seal, certify, write: in this order, and only here.
 
-The ledger is charged, durably, before any noise is drawn. The signed release is kept in the ledger
-before it is written anywhere, so that a crash at any instant leaves one of three states: nothing
-spent; spent, nothing released (run it again, it costs nothing more); released, and the same bytes
-for whoever asks again.
+Whatever can go wrong beforehand does: the data are read, a stand-in without any of their numbers is
+sealed, and the place is tried. The ledger is charged, durably, before any noise is drawn. The
+signed release is kept in the ledger before it is written anywhere, so that a crash at any instant
+leaves one of three states: nothing spent; spent, nothing released (run it again, it costs nothing
+more); released, and the same bytes for whoever asks again.
 """
 
 import hashlib
+import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,9 +21,12 @@ from sudare import checks
 from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
 from sudare.ledger import Ledger, Receipt
 from sudare.privacy import account
-from sudare.releases import Release
+from sudare.releases import LearnerRelease, MomentsRelease, Release
 from sudare.site.learner import SIGNS, make_learner, planned_event, preview
 from sudare.study import Study, raw_content, read_table
+
+_LONGEST_NUMBER = -2.2250738585072014e-308
+"""No float takes more letters."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,14 @@ def publish(
             "These data have no budget yet: open them in the ledger with a cap first "
             "(sudare ledger open)"
         )
-    block = read_table(source, study)  # whatever is wrong with the data shows before the spend
+    block = read_table(source, study)
+    if ledger.fingerprint(raw_content(source)) != fingerprint:
+        raise checks.PrivacyError(
+            "The data were changed while they were read: run it again. Nothing was spent"
+        )
     event = planned_event(study)
+    _rehearse(study, len(block.rows), party, key)
+    _try_place(place)
     request = _request(study, fingerprint, party, key)
     receipt = ledger.spend(
         dataset, event, request=request, purpose=f"release for study {study.name}"
@@ -60,6 +72,45 @@ def publish(
         data = ledger.keep(receipt, seal_release(release, _certify(study, release, receipt), key))
     address = put(place, file_name(party, data), data)
     return Published(address, receipt, sentence, repeated)
+
+
+def _rehearse(study: Study, rows: int, party: str, key: SigningKey) -> None:
+    """Seal a stand-in of the same size: a name or a size that will not do costs nothing."""
+    planned, contract = preview(study, rows), study.contract
+    common: dict[str, Any] = {
+        "party": party,
+        "contract": contract,
+        "n": rows,
+        "event": planned.event,
+        "noise_std": planned.noise_std,
+    }
+    p = contract.dimension
+    stand_in: Release
+    if planned.radius is None:
+        gram = (_LONGEST_NUMBER,) * (p * (p + 1) // 2)
+        stand_in = MomentsRelease(cross=(_LONGEST_NUMBER,) * p, gram=gram, **common)
+    else:
+        numbers = (_LONGEST_NUMBER,) * p
+        stand_in = LearnerRelease(coefficients=numbers, radius=planned.radius, slack=0.0, **common)
+    receipt = Receipt("", 0, "", planned.event, "", "0" * 64)
+    seal_release(stand_in, _certify(study, stand_in, receipt), key)
+
+
+def _try_place(place: str) -> None:
+    """See whether a file can be made in a folder, before anything is spent."""
+    if "://" in place:
+        return  # only the write itself tells
+    folder = Path(place).absolute()
+    try:
+        while not folder.exists():  # it will be made
+            folder = folder.parent
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        reason = problem.strerror
+        if isinstance(problem, NotADirectoryError):
+            reason = "a folder is needed, and a file is in its place"
+        raise checks.SudareError(f"Cannot write to {place}: {reason}. Nothing was spent") from None
 
 
 def _draw(rows: Any, targets: Any, study: Study, party: str) -> Release:
