@@ -4,13 +4,16 @@ Exit codes: 0 done; 1 a fault of sudare's own; 2 something to put right in what 
 3 done, and the answer is no (an audited claim is false).
 """
 
+import io
 import json
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -52,7 +55,8 @@ def demo(
     from sudare.demo import run
 
     with progress() as tick:
-        run(out, seed=seed, progress=tick, folder=to)
+        # All that it prints is its own, with markup.
+        run(Console(), seed=seed, progress=tick, folder=to)
 
 
 @app.command()
@@ -153,7 +157,7 @@ def audit(
     else:
         for case, finding in found:
             style, word = ("red", "refuted") if finding.violated else ("green", "not refuted")
-            out.print(f"[bold]{case.title}[/bold] ({case.name}): [{style}]{word}[/{style}]")
+            out.print(Text.assemble((case.title, "bold"), f" ({case.name}): ", (word, style)))
             out.print(Padding(Text(case.what, style="dim"), (0, 0, 0, 2)))
             out.print(Padding(Text(finding.verdict), (0, 0, 1, 2)))
     # A published mistake that is caught is good news; anything else refuted is not.
@@ -168,16 +172,32 @@ models.register(app, counting.plans)
 
 
 def main() -> None:
-    """Run the command; a user's mistake becomes one line, never a traceback."""
+    """Run the command; a mistake, or a disk that fails, becomes one line, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal knows ε
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout:  # None where a shell has closed it
+                sys.stdout.flush()
     except checks.SudareError as problem:
-        err.print(f"[red]Error:[/red] {problem}", highlight=False, markup=True)
-        sys.exit(2)
+        _fail(str(problem))
     except BrokenPipeError:
         # The reader of our output has gone: nothing is wrong and nobody is left to tell.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as problem:
+        with suppress(OSError):
+            sys.stdout.close()  # what could not be printed would fail again at the very end
+        _fail(f"{problem.filename or 'Cannot print'}: {problem.strerror or 'it cannot be used'}")
+
+
+def _fail(problem: str) -> NoReturn:
+    with suppress(OSError):
+        err.print(Text.assemble(("Error:", "red"), f" {problem}"), soft_wrap=True)
+    sys.exit(2)
 
 
 def _show_cases(known: Any, as_json: bool) -> None:

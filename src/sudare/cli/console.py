@@ -1,16 +1,42 @@
-"""What all commands share: where they print, and how."""
+"""What all commands share: where they print, and how.
+
+Names of files and parties come from others. They are shown as they are spelled: no markup, and no
+character that a terminal would obey.
+"""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
-out = Console()
-err = Console(stderr=True)
+
+class _PlainConsole(Console):
+    """Prints strings as they are; what is to be bold is a `rich.text.Text`."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            shown = text if control else "\n".join(map(printable, text.split("\n")))
+            yield Segment(shown, style, control)
+
+
+def printable(text: str) -> str:
+    """The text on one line, with a mark in place of every character that is not to be seen."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+out = _PlainConsole()
+err = _PlainConsole(stderr=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Seed = Annotated[
@@ -40,5 +66,10 @@ def number(value: float) -> float | str:
 
 
 def print_json(value: object) -> None:
-    """For scripts: indented, and strict."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """For scripts: indented, and strict; the characters that nobody sees are escaped."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    print(re.sub(r"[^\n\x20-\x7e]", lambda found: _escaped(found[0]), text))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]

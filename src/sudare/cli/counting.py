@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sudare import checks
 from sudare.cli.console import AsJson, Seed, number, out, print_json, progress
@@ -239,10 +240,11 @@ def _plan_record(told: "Plan") -> dict[str, Any]:
 
 def _show_plan(told: "Plan") -> None:
     about = "whatever the share" if told.share is None else f"if the share is about {told.share:g}"
-    out.print(
+    asked = (
         f"{told.users:,} people, {told.rounds:,} rounds, ε = {told.epsilon:g} for all rounds "
-        f"together, {about}: [bold]{told.best.label}[/bold] is best."
+        f"together, {about}: "
     )
+    out.print(Text.assemble(asked, (told.best.label, "bold"), " is best."))
     table = Table("method", "error", "", "interval", "bound", "reports")
     table.columns[0].no_wrap = table.columns[2].no_wrap = True
     longest = min(1.0, told.options[-1].error)
@@ -277,8 +279,13 @@ def _show_needed(told: "Plan", needed: dict[str, Any], error: float | None) -> N
     of_people = f"{people:,} people" if people else "more than a thousand million people"
     of_epsilon = f"ε = {epsilon:g}" if epsilon else "no ε that protects anyone"
     out.print(
-        f"An expected error of {error:g} takes [bold]{of_people}[/bold] at ε = {told.epsilon:g}, "
-        f"or [bold]{of_epsilon}[/bold] with {told.users:,} people."
+        Text.assemble(
+            f"An expected error of {error:g} takes ",
+            (of_people, "bold"),
+            f" at ε = {told.epsilon:g}, or ",
+            (of_epsilon, "bold"),
+            f" with {told.users:,} people.",
+        )
     )
 
 

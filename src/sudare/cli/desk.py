@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sudare import checks
 from sudare.cli.console import AsJson, number, out, print_json
@@ -33,7 +34,7 @@ def keys_new(path: Annotated[Path, typer.Argument(help="Where to write the secre
     key = new_key()
     key.save(path)
     out.print(f"Secret key written to {path}: keep it to yourself, and keep a copy.")
-    out.print(f"Fingerprint, to read to others: [bold]{key.public.spoken}[/bold]")
+    out.print(Text.assemble("Fingerprint, to read to others: ", (key.public.spoken, "bold")))
     out.print("Public key, to hand to others:")
     print(key.public.to_text())
 
@@ -54,7 +55,8 @@ def trust_add(
     made = public_key(text)
     ring = (load_keyring(trust) if trust.exists() else Keyring()).with_key(name, made)
     write_text(trust, ring.to_toml())
-    out.print(f"{trust} now trusts {name!r}. Fingerprint: [bold]{made.spoken}[/bold]")
+    told = f"{trust} now trusts {name!r}. Fingerprint: "
+    out.print(Text.assemble(told, (made.spoken, "bold")))
     out.print("Compare it with theirs, over the phone or in person.")
 
 
@@ -124,7 +126,8 @@ def study_check(
             }
         )
         return
-    out.print(f"[bold]{described.name}[/bold]: {described.task} of {described.target.column!r}")
+    about = f": {described.task} of {described.target.column!r}"
+    out.print(Text.assemble((described.name, "bold"), about))
     table = Table("feature", "from column", "0 stands for", "1 more stands for")
     for feature in described.features:
         is_flag = feature.category is not None or feature.name.endswith(" missing")

@@ -2,6 +2,8 @@
 
 import csv
 import dataclasses
+import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +11,6 @@ import msgspec
 import typer
 from rich.table import Table
 
-from sudare import checks
 from sudare.cli.console import AsJson, out, print_json, progress
 from sudare.cli.options import StudyFile, TrustFile, write_text
 
@@ -47,7 +48,7 @@ def blend(
     if as_json:
         print_json(msgspec.to_builtins(story) | {"model": str(to)})
         return
-    out.print(f"[bold]{story.sentence}[/bold]")
+    out.print(story.sentence, style="bold")
     table = Table("model", "weight")
     for name, weight in sorted(story.weights.items(), key=lambda item: -item[1])[:8]:
         table.add_row(name, f"{weight:.1%}")
@@ -80,13 +81,7 @@ def predict(
     if made.study.task == "classification":
         header.append("probability")
         columns.append(made.predict_proba(data)[:, 1].tolist())
-    try:
-        with to.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(header)
-            writer.writerows(zip(*columns, strict=True))
-    except OSError as problem:
-        raise checks.InvalidInput(f"Cannot write {to}: {problem.strerror}") from None
+    write_text(to, _csv(header, zip(*columns, strict=True)))
     out.print(f"Wrote {len(predicted)} predictions to {to}.")
 
 
@@ -105,11 +100,8 @@ def report(
     made = site.load_model(model)
     write_text(to, site.render(made))
     if coefficients is not None:
-        lines = ["feature,unit,effect,odds_ratio"]
-        for each in made.effects():
-            ratio = "" if each.odds_ratio is None else repr(each.odds_ratio)
-            lines.append(f'"{each.feature}","{each.unit}",{each.effect!r},{ratio}')
-        write_text(coefficients, "\n".join(lines) + "\n")
+        rows = ((e.feature, e.unit, e.effect, e.odds_ratio) for e in made.effects())
+        write_text(coefficients, _csv(["feature", "unit", "effect", "odds_ratio"], rows))
     out.print(f"Wrote {to}: open it in a browser, or print it.")
 
 
@@ -148,7 +140,7 @@ def plan_learn(
     if as_json:
         print_json(dataclasses.asdict(found) | {"verdict": found.verdict})
         return
-    out.print(f"[bold]{found.verdict}[/bold]")
+    out.print(found.verdict, style="bold")
     table = Table("ε", "own model", "blend", "all rows pooled")
     for point in found.points:
         table.add_row(
@@ -164,3 +156,11 @@ def plan_learn(
         f"law. Pooled noise is about {found.noise_share:.0%} of a typical signal; choosing among "
         f"the parties' models by own rows costs at most {found.aggregation_cost:.3f} in log loss."
     )
+
+
+def _csv(header: list[str], rows: Iterable[Iterable[object]]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return file.getvalue()

@@ -1,5 +1,8 @@
 """Options and files that several commands share."""
 
+import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +26,34 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a full disk or a crash leaves the old one as it was."""
     try:
-        path.write_text(text, encoding="utf-8")
+        _write(Path(os.path.realpath(path)), text.encode())
     except OSError as problem:
         raise checks.InvalidInput(f"Cannot write {path}: {problem.strerror}") from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
+        path.write_bytes(data)
+        return
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).chmod(mode)
+        Path(draft).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(draft).unlink()
+        raise
+
+
+def _umask() -> int:
+    """What this process leaves out of the rights of new files; it can be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

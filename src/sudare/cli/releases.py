@@ -1,14 +1,17 @@
 """Commands about releases: make one, verify some, explain one. Parse, call, print."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sudare import checks
-from sudare.cli.console import AsJson, out, print_json
+from sudare.cli.console import AsJson, err, out, print_json, printable
 from sudare.cli.options import LedgerUrl, StudyFile, TrustFile
+from sudare.privacy import account
 
 REFUSED = 3
 
@@ -52,6 +55,12 @@ def release(
     if data is None or not party:
         raise checks.InvalidInput("Expected a data file and --party NAME (or --preview)")
     signing = load_key(key)
+    if os.name == "posix" and key.stat().st_mode & 0o077:
+        err.print(
+            f"Warning: others on this machine can use {key} and sign in your name: chmod 600 {key}",
+            style="yellow",
+            soft_wrap=True,
+        )
     with Ledger(url) as book:
         done = site.publish(data, described, book, signing, party=party, place=to)
     if as_json:
@@ -94,11 +103,11 @@ def verify(
             shown = _checked_dict(each)
             style = "green" if each.problem is None else "red"
             table.add_row(
-                Path(each.address).name,
+                printable(Path(each.address).name),
                 str(shown["signer"] or ""),
                 str(shown["rows"] or ""),
                 "" if shown["epsilon"] is None else f"{shown['epsilon']:g}",
-                f"[{style}]{each.problem or 'valid'}[/{style}]",
+                Text(each.problem or "valid", style),
             )
         out.print(table)
     if any(each.problem is not None for each in found):
@@ -124,12 +133,14 @@ def explain(
     if as_json:
         print_json(_checked_dict(checked) | {"parameters": certificate.parameters})
         return
-    out.print(
-        f"[bold]{made.party}[/bold] (signed by {checked.trusted.signer!r}) released "
+    story = (
+        f" (signed by {checked.trusted.signer!r}) released "
         f"{certificate.parameters.get('numbers')} numbers made from {made.n} rows on "
         f"{certificate.moment[:10]}, by {certificate.software}."
     )
-    out.print(certificate.sentence)
+    out.print(Text.assemble((made.party, "bold"), story))
+    # Not the sentence on the certificate, which its signer may word freely: the event's own.
+    out.print(str(account([made.event], certificate.delta)))
     table = Table("what decided the noise", "")
     for name, value in certificate.parameters.items():
         table.add_row(name, str(value))

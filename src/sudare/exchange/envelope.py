@@ -9,7 +9,7 @@ the recorded event, not from what the certificate says of it.
 import base64
 import hashlib
 import warnings
-from typing import Any
+from typing import TypeGuard
 
 import msgspec
 from joserfc import jws
@@ -21,10 +21,21 @@ from sudare.privacy import account
 from sudare.releases import Release
 
 FORMAT = "sudare-release/1"
-LARGEST = 4 << 20
+LARGEST = 8 << 20
 """Bytes: room for the moments of five hundred features, and an end to what will be parsed."""
 _ROUNDING = 1e-9
 _ALGORITHMS = ["EdDSA", "Ed25519"]
+_LONGEST_TEXT = 4000
+_LONGEST_REASON = 300
+
+
+class _Registry(jws.JWSRegistry):
+    """joserfc's own limit is 128 kB, less than the moments of a hundred features."""
+
+    max_payload_length = LARGEST
+
+
+_REGISTRY = _Registry(algorithms=_ALGORITHMS)
 
 
 class ReleaseInvalid(checks.SudareError):
@@ -45,6 +56,13 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The ledger's chain after the spend."""
     moment: str
     software: str = f"sudare {__version__}"
+
+    def __post_init__(self) -> None:
+        texts = [self.study, self.sentence, self.receipt, self.moment, self.software]
+        texts += [text for item in self.parameters.items() for text in item if _is_text(text)]
+        # People will read them on a terminal.
+        if not all(text.isprintable() and len(text) <= _LONGEST_TEXT for text in texts):
+            raise checks.InvalidInput("Expected printable texts in the certificate")
 
 
 class SignedRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,7 +104,12 @@ def seal_release(release: Release, certificate: Certificate, key: SigningKey) ->
         # RFC 9864 prefers the name Ed25519 for the same signature; few readers know it yet.
         warnings.simplefilter("ignore", SecurityWarning)
         text = jws.serialize_compact(
-            header, msgspec.json.encode(signed, order="sorted"), key.jwk, algorithms=_ALGORITHMS
+            header, msgspec.json.encode(signed, order="sorted"), key.jwk, registry=_REGISTRY
+        )
+    if len(text) > LARGEST:
+        raise checks.InvalidInput(
+            f"A release of more than {LARGEST >> 20} MB: nobody would read it. Use fewer features, "
+            "or coefficients instead of moments"
         )
     return text.encode()
 
@@ -108,8 +131,8 @@ def open_release(data: bytes, trusted: Keyring, study: str | None = None) -> Tru
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)
-            payload = jws.deserialize_compact(data, key.jwk, algorithms=_ALGORITHMS).payload
-    except (JoseError, ValueError, TypeError):
+            payload = jws.deserialize_compact(data, key.jwk, registry=_REGISTRY).payload
+    except (JoseError, ValueError, TypeError, RecursionError):
         raise ReleaseInvalid(f"The signature is not {name!r}'s: the file was changed") from None
     signed = _parse(payload)
     _check_claim(signed)
@@ -120,16 +143,23 @@ def open_release(data: bytes, trusted: Keyring, study: str | None = None) -> Tru
     return Trusted(signer=name, fingerprint=fingerprint, signed=signed)
 
 
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that the header of a release may say."""
+
+    alg: str
+    typ: str
+    kid: str
+
+
 def _claimed_signer(data: bytes) -> str:
     """Whose key to try: read before the signature is checked, so only to look it up."""
     try:
-        head: Any = msgspec.json.decode(_base64(data.split(b".", 1)[0]))
-        fingerprint = head["kid"]
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        head = msgspec.json.decode(_base64(data.split(b".", 1)[0]), type=_Header)
+    except (ValueError, TypeError, RecursionError):
         raise ReleaseInvalid("This is not a signed release") from None
-    if not isinstance(fingerprint, str) or head.get("typ") != FORMAT:
+    if head.typ != FORMAT:
         raise ReleaseInvalid("This is not a signed release, or of a version not known here")
-    return fingerprint
+    return head.kid
 
 
 def _base64(part: bytes) -> bytes:
@@ -140,7 +170,8 @@ def _parse(payload: bytes) -> SignedRelease:
     try:
         signed = msgspec.json.decode(payload, type=SignedRelease)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
-        raise ReleaseInvalid(f"The signed contents cannot be read: {problem}") from None
+        reason = str(problem)[:_LONGEST_REASON]
+        raise ReleaseInvalid(f"The signed contents cannot be read: {reason}") from None
     if signed.format != FORMAT:
         raise ReleaseInvalid("The signed contents are of a version not known here")
     return signed
@@ -153,8 +184,15 @@ def _check_claim(signed: SignedRelease) -> None:
         true = account([event], claim.delta).epsilon()
     except checks.InvalidInput as problem:
         raise ReleaseInvalid(f"Its price does not add up: {problem}") from None
+    except (ArithmeticError, ValueError, RuntimeError):
+        # Numbers so far out that the arithmetic of privacy ends.
+        raise ReleaseInvalid("Its price cannot be computed") from None
     if not true <= claim.epsilon * (1 + _ROUNDING):
         raise ReleaseInvalid(
             f"It claims ε = {claim.epsilon:g} at δ = {claim.delta:g}, but its event costs "
             f"{true:.6g}"
         )
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)

@@ -4,6 +4,7 @@ A key is an Ed25519 key in a JWK file (RFC 7517, 8037); its fingerprint (RFC 763
 people read to each other over the phone. A keyring is a TOML file of names and public keys.
 """
 
+import base64
 import os
 import tomllib
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
 from sudare import checks
+
+_MEMBERS = ("crv", "d", "kty", "x")
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,18 @@ class SigningKey:
         text = msgspec.json.encode(self.jwk.as_dict(private=True), order="sorted")
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text + b"\n")
         except FileExistsError:
             raise checks.InvalidInput(f"{path} exists: a key is never overwritten") from None
         except OSError as problem:
+            raise checks.InvalidInput(f"Cannot write {path}: {problem.strerror}") from None
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as problem:
+            # Half a key would stand in the way of the next attempt.
+            Path(path).unlink(missing_ok=True)
             raise checks.InvalidInput(f"Cannot write {path}: {problem.strerror}") from None
 
 
@@ -69,6 +80,8 @@ class Keyring:
 
     def __init__(self, keys: dict[str, PublicKey] | None = None) -> None:
         self._keys = dict(keys or {})
+        if not all(name.strip() and name.isprintable() for name in self._keys):
+            raise checks.InvalidInput("Expected a printable name for each key")
         if len({key.fingerprint for key in self._keys.values()}) < len(self._keys):
             raise checks.InvalidInput("Expected a different key for each name in the keyring")
 
@@ -84,8 +97,6 @@ class Keyring:
 
     def with_key(self, name: str, key: PublicKey) -> "Keyring":
         """With one more trusted key; a name already taken is refused."""
-        if not (name.strip() and name.isprintable()):
-            raise checks.InvalidInput("Expected a printable name for the key")
         if name in self._keys and self._keys[name].fingerprint != key.fingerprint:
             raise checks.InvalidInput(
                 f"{name!r} is trusted with another key: remove that one first, after asking why"
@@ -108,23 +119,31 @@ def new_key() -> SigningKey:
 
 def load_key(path: str | Path) -> SigningKey:
     """A signing key from its file."""
-    jwk = _import(_read(path), f"{path} is not a signing key")
+    wrong = f"{path} is not a signing key"
+    jwk = _import(_read(path), wrong)
     if not jwk.is_private:
         raise checks.InvalidInput(f"{path} is a public key: signing needs the secret one")
+    secret = jwk.private_key
+    assert isinstance(secret, Ed25519PrivateKey)
+    x = base64.urlsafe_b64encode(secret.public_key().public_bytes_raw()).rstrip(b"=").decode()
+    if jwk.as_dict()["x"] != x:
+        raise checks.InvalidInput(f"{wrong}: its public and secret parts do not belong together")
     return SigningKey(jwk)
 
 
 def public_key(text: str | dict[str, Any]) -> PublicKey:
-    """A public key from its line of JSON."""
-    jwk = _import(text, "This is not a public key")
-    return PublicKey(OKPKey.import_key(jwk.as_dict(private=False)))
+    """A public key from its line of JSON. Notes in it are dropped: only the key itself counts."""
+    key = _import(text, "This is not a public key")
+    return PublicKey(OKPKey.import_key(key.as_dict(private=False)))
 
 
 def load_keyring(path: str | Path) -> Keyring:
     """The keyring in a TOML file."""
     try:
         table = tomllib.loads(_read(path))
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:
+        if isinstance(problem, checks.SudareError):
+            raise
         raise checks.InvalidInput(f"{path} is not a keyring: {problem}") from None
     keys = {}
     for name, entry in table.items():
@@ -146,8 +165,10 @@ def _read(path: str | Path) -> str:
 def _import(text: str | dict[str, Any], problem: str) -> OKPKey:
     try:
         fields = msgspec.json.decode(text) if isinstance(text, str) else text
-        key = OKPKey.import_key(fields)
-    except (JoseError, msgspec.DecodeError, ValueError, TypeError, KeyError):
+        if fields["kty"] != "OKP":
+            raise ValueError
+        key = OKPKey.import_key({name: fields[name] for name in _MEMBERS if name in fields})
+    except (JoseError, ValueError, TypeError, KeyError, RecursionError):
         raise checks.InvalidInput(problem) from None
     if key.curve_name != "Ed25519":
         raise checks.InvalidInput(f"{problem}: expected the curve Ed25519")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from sudare import checks
 from sudare.exchange.envelope import LARGEST
@@ -29,6 +30,8 @@ def put(place: str, name: str, data: bytes) -> str:
     address = f"{place.rstrip('/')}/{name}"
     with _explained(address):
         system, path = fsspec.core.url_to_fs(address)
+        if isinstance(system, LocalFileSystem):
+            return _put_file(Path(path).parent, name, data)
         system.pipe_file(path, data)
     return address
 
@@ -37,9 +40,14 @@ def get_all(place: str) -> Iterator[tuple[str, bytes]]:
     """Every release in a folder, or the one file that is named; larger files are cut off."""
     with _explained(place):
         system, path = fsspec.core.url_to_fs(place)
-        found = [path] if system.isfile(path) else sorted(system.glob(f"{path}/*{SUFFIX}"))
-        if not found and not system.exists(path):
-            raise FileNotFoundError(2, "there is no such file or folder")
+        system.invalidate_cache()
+        if path.endswith(SUFFIX) or (system.isfile(path) and not system.isdir(path)):
+            found = [path]
+        else:
+            # Not by a pattern: a folder may have brackets in its name. Pipes and folders that are
+            # called like a release are left alone.
+            names = system.ls(path, detail=False)
+            found = sorted(n for n in names if n.endswith(SUFFIX) and system.isfile(n))
     for each in found:
         with _explained(each), system.open(each, "rb") as file:
             data = file.read(LARGEST + 1)
@@ -73,8 +81,9 @@ class _explained:
         return None
 
     def __exit__(self, kind: Any, problem: Any, trace: Any) -> None:
-        if isinstance(problem, (OSError, ImportError, ValueError)) and not isinstance(
-            problem, checks.SudareError
-        ):
+        # Each kind of place has errors of its own; none of them is the caller's mistake to debug.
+        if isinstance(problem, Exception) and not isinstance(problem, checks.SudareError):
             reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+            if isinstance(problem, FileNotFoundError):
+                reason = "there is no such file or folder"
             raise checks.SudareError(f"{self._address}: {reason}") from None

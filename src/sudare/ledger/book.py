@@ -16,6 +16,7 @@ The key never leaves the ledger, so the fingerprint says nothing to anyone else.
 
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from sudare.privacy import Event, Guarantee
 _VERSION = "1"
 _ROUNDING = 1e-9
 """Composed ε's are rounded up in the last digits; ten spends of a tenth are still one."""
+_CHANGED = "{} the ledger was changed behind sudare's back: restore a backup. Nothing was spent"
 
 
 class BudgetExceeded(checks.PrivacyError):
@@ -42,11 +44,17 @@ class BudgetExceeded(checks.PrivacyError):
             alone,
             together,
         )
-        self.remaining = max(0.0, account.epsilon - spent)
+        self.remaining = account.remaining
+        if math.isinf(together):
+            more = "the request needs more δ than is left, whatever its ε"
+        else:
+            more = (
+                f"with the requested ε = {alone:.6g} it would come to {together:.6g}, "
+                f"{together - self.cap:.6g} too much"
+            )
         super().__init__(
             f"Data set {account.dataset!r} has ε = {self.remaining:.6g} of {self.cap:g} left at "
-            f"δ = {account.delta:g}; with the requested ε = {alone:.6g} it would come to "
-            f"{together:.6g}, {together - self.cap:.6g} too much. Nothing was spent"
+            f"δ = {account.delta:g}; {more}. Nothing was spent"
         )
 
 
@@ -104,9 +112,14 @@ class Ledger:
 
     def __init__(self, url: str | Path) -> None:
         self._database: Database = connect(url)
-        with self._database.transaction() as step:
-            self._prepare(step)
-            self._key = bytes.fromhex(_meta(step, "fingerprint-key"))
+        try:
+            with self._database.transaction() as step:
+                self._prepare(step)
+                _verify(step)
+                self._key = _meta(step, "fingerprint-key").encode()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -118,10 +131,12 @@ class Ledger:
         self._database.close()
 
     def fingerprint(self, content: Iterable[bytes]) -> str:
-        """The keyed fingerprint of a data set's bytes, the same only within this ledger."""
+        """The keyed fingerprint of a data set's bytes, the same only within this ledger.
+
+        However the bytes are cut into parts.
+        """
         digest = hmac.new(self._key, digestmod=hashlib.sha256)
         for part in content:
-            digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
         return digest.hexdigest()
 
@@ -134,6 +149,7 @@ class Ledger:
         checks.positive(epsilon=epsilon)
         checks.delta_like(delta=delta)
         with self._database.transaction() as step:
+            _verify(step)
             for name, known, cap, slack in step.rows(
                 "SELECT name, fingerprint, epsilon, delta FROM ledger_datasets "
                 "WHERE name = ? OR fingerprint = ?",
@@ -156,14 +172,9 @@ class Ledger:
                         f"δ = {float.fromhex(slack):g}, and a cap is never moved"
                     )
                 return self._account(step, dataset)
-            step.run(
-                "INSERT INTO ledger_datasets VALUES (?, ?, ?, ?, ?)",
-                dataset,
-                fingerprint,
-                float(epsilon).hex(),
-                float(delta).hex(),
-                _now(),
-            )
+            row = (dataset, fingerprint, float(epsilon).hex(), float(delta).hex(), _now())
+            seal = _link(_meta(step, "fingerprint-key"), 0, *row)
+            step.run("INSERT INTO ledger_datasets VALUES (?, ?, ?, ?, ?, ?)", *row, seal)
             return self._account(step, dataset)
 
     def named(self, fingerprint: str) -> str | None:
@@ -191,8 +202,8 @@ class Ledger:
         `request` names the release it is for: asked again, the first receipt comes back.
         """
         request = secrets.token_hex(16) if request is None else request
-        if not purpose.isprintable():
-            raise checks.InvalidInput("Expected a printable purpose")
+        if not (request.strip() and request.isprintable() and purpose.isprintable()):
+            raise checks.InvalidInput("Expected printable texts for request and purpose")
         with self._database.transaction() as step:
             account = self._account(step, dataset)
             before = step.rows(
@@ -221,11 +232,15 @@ class Ledger:
         """Keep the release made under a receipt; the first to be kept wins, and is returned."""
         with self._database.transaction() as step:
             kept = _kept(step, receipt.request)
+            charged = "SELECT 1 FROM ledger_events WHERE request = ? AND chain = ?"
+            if not step.rows(charged, receipt.request, receipt.chain):
+                raise checks.PrivacyError("This ledger has no such spend: nothing was kept")
             if kept is None:
+                seal = hashlib.sha256(payload).hexdigest()
                 step.run(
-                    "INSERT INTO ledger_releases VALUES (?, ?)", receipt.request, bytes(payload)
+                    "INSERT INTO ledger_releases VALUES (?, ?, ?)", receipt.request, payload, seal
                 )
-        return bytes(payload) if kept is None else kept
+        return payload if kept is None else kept
 
     def kept(self, request: str) -> bytes | None:
         """The release kept under a request, if it got that far."""
@@ -238,6 +253,7 @@ class Ledger:
             return _verify(step)
 
     def _account(self, step: Transaction, dataset: str) -> Account:
+        _verify(step)
         found = step.rows(
             "SELECT epsilon, delta, opened FROM ledger_datasets WHERE name = ?", dataset
         )
@@ -246,9 +262,8 @@ class Ledger:
                 f"Data set {dataset!r} is not in the ledger: open it with its cap first"
             )
         epsilon, delta, opened = found[0]
-        _verify(step)
         entries = tuple(
-            Entry(number, privacy.decode(event)[0], purpose, moment, bool(released))
+            Entry(number, _event(event), purpose, moment, bool(released))
             for number, event, purpose, moment, released in step.rows(
                 "SELECT e.number, e.event, e.purpose, e.moment, r.request IS NOT NULL "
                 "FROM ledger_events e LEFT JOIN ledger_releases r ON r.request = e.request "
@@ -261,6 +276,11 @@ class Ledger:
     def _prepare(self, step: Transaction) -> None:
         """Make the tables, or see that they are not from a later version."""
         if not step.rows(self._database.present):
+            if self._database.foreign and step.rows(self._database.foreign):
+                raise LedgerError(
+                    f"{self._database.place} is a database of something else, not a ledger: choose "
+                    "another file. Nothing was spent"
+                )
             step.run(self._database.schema)
             step.run("INSERT INTO ledger_meta VALUES (?, ?)", "version", _VERSION)
             step.run(
@@ -286,7 +306,7 @@ def _check_budget(account: Account, event: Event) -> None:
 
 def _repeat(found: tuple[Any, ...], dataset: str, event: Event, request: str) -> Receipt:
     number, of, line, moment, chain = found
-    if of != dataset or privacy.decode(line) != (event,):
+    if of != dataset or _event(line) != event:
         raise checks.PrivacyError(
             "This request was charged before, for other data or at another price: a changed "
             "release needs a request of its own"
@@ -295,6 +315,18 @@ def _repeat(found: tuple[Any, ...], dataset: str, event: Event, request: str) ->
 
 
 def _verify(step: Transaction) -> int:
+    """Every cap and every entry as they were written, and every release with its entry.
+
+    What this cannot see is a ledger that was put back to an earlier state as a whole: keep the
+    receipts, which are printed in the releases.
+    """
+    key, names = _meta(step, "fingerprint-key"), set()
+    for *row, seal in step.rows(
+        "SELECT name, fingerprint, epsilon, delta, opened, seal FROM ledger_datasets"
+    ):
+        if _link(key, 0, *row) != seal:
+            raise LedgerError(_CHANGED.format("The cap of a data set in"))
+        names.add(row[0])
     chain, count = "", 0
     for number, dataset, line, purpose, request, moment, link in step.rows(
         "SELECT number, dataset, event, purpose, request, moment, chain "
@@ -302,19 +334,31 @@ def _verify(step: Transaction) -> int:
     ):
         count += 1
         chain = _link(chain, number, dataset, line, purpose, request, moment)
-        if number != count or chain != link:
-            raise LedgerError(
-                f"Entry {number} of the ledger was changed behind sudare's back: restore it from "
-                "a backup. Nothing was spent"
-            )
+        if number != count or chain != link or dataset not in names:
+            raise LedgerError(_CHANGED.format(f"Entry {count} of"))
+    if step.rows(
+        "SELECT 1 FROM ledger_releases WHERE request NOT IN (SELECT request FROM ledger_events)"
+    ):
+        raise LedgerError(_CHANGED.format("The end of"))
     return count
+
+
+def _event(line: str) -> Event:
+    try:
+        (event,) = privacy.decode(line)
+    except ValueError:
+        raise LedgerError(
+            "The ledger holds an event that this sudare does not know: update it. Nothing was spent"
+        ) from None
+    return event
 
 
 def _link(chain: str, number: int, *fields: str) -> str:
     """The hash that ties an entry to all before it."""
     digest = hashlib.sha256(f"{chain}\n{number}".encode())
     for field in fields:
-        part = field.encode()
+        # A damaged file can hold anything; what is not text has never been written here.
+        part = field.encode() if isinstance(field, str) else b"\xff"
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 
@@ -325,8 +369,13 @@ def _last(step: Transaction) -> tuple[int, str]:
 
 
 def _kept(step: Transaction, request: str) -> bytes | None:
-    found = step.rows("SELECT payload FROM ledger_releases WHERE request = ?", request)
-    return bytes(found[0][0]) if found else None
+    found = step.rows("SELECT payload, seal FROM ledger_releases WHERE request = ?", request)
+    if not found:
+        return None
+    payload, seal = bytes(found[0][0]), found[0][1]
+    if hashlib.sha256(payload).hexdigest() != seal:
+        raise LedgerError(_CHANGED.format("A release in"))
+    return payload
 
 
 def _meta(step: Transaction, name: str) -> str:

@@ -4,6 +4,7 @@ Both give the same small thing: a transaction in which nobody else can write, du
 without an error. Every failure becomes a `LedgerError` that says what to do.
 """
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -19,8 +20,13 @@ _LOCK = 0x5DA4E
 """PostgreSQL's advisory locks are numbers; this one is the ledger's."""
 
 
+_BUSY = "another process is writing and did not finish in time; try again"
+_NOTHING = "nothing was spent"
+_UNSURE = "it is not known whether it was spent: run it again, the same request is charged once"
+
+
 class LedgerError(checks.SudareError):
-    """The ledger could not be read or written; nothing was spent."""
+    """The ledger could not be read or written. The message says whether anything was spent."""
 
 
 class Transaction(Protocol):
@@ -38,6 +44,9 @@ class Database(Protocol):
 
     present: str
     """A query that finds something if a ledger is here already."""
+
+    foreign: str | None
+    """A query that finds what else is here, where nothing else may be."""
 
     @property
     def schema(self) -> str: ...
@@ -63,16 +72,26 @@ class SQLite:
     """One file, synced before a transaction counts as done."""
 
     present = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_meta'"
+    foreign: str | None = "SELECT 1 FROM sqlite_master"
 
     def __init__(self, path: Path) -> None:
         self.place = str(path)
+        if not path.parent.is_dir():
+            raise LedgerError(f"Cannot open {path}: there is no folder {path.parent}")
+        path = path.absolute()  # also, SQLite takes the bare name ":memory:" for no file at all
+        try:
+            if not path.exists():
+                # Only its owner may read it: it holds the key of the fingerprints.
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        except OSError as problem:
+            raise LedgerError(f"Cannot make {path}: {problem.strerror}; {_NOTHING}") from None
         with self._explained():
-            if not path.parent.is_dir():
-                raise LedgerError(f"Cannot open {path}: there is no folder {path.parent}")
             self._connection = sqlite3.connect(
                 path, timeout=_PATIENCE_SECONDS, isolation_level=None
             )
             self._connection.execute("PRAGMA synchronous = EXTRA")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            self._check_integrity()
 
     @property
     def schema(self) -> str:
@@ -90,19 +109,37 @@ class SQLite:
             try:
                 yield _SQLiteTransaction(self._connection)
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                self._abandon()
                 raise
-            self._connection.execute("COMMIT")
+        with self._explained(_UNSURE):
+            try:
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._abandon()
+                raise
 
     def close(self) -> None:
         self._connection.close()
 
+    def _check_integrity(self) -> None:
+        """A damaged index could hide an entry; ledgers are small, so all of it is looked at."""
+        ((found,), *_) = self._connection.execute("PRAGMA integrity_check(1)").fetchall()
+        if found != "ok":
+            self.close()
+            raise sqlite3.DatabaseError("malformed")
+
+    def _abandon(self) -> None:
+        # After an I/O error or on a full disk SQLite may have rolled back by itself.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, outcome: str = _NOTHING) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as problem:
-            raise LedgerError(f"{self.place}: {_reason(problem)}; nothing was spent") from None
+        except (sqlite3.Error, UnicodeDecodeError) as problem:
+            # Of the second kind, when SQLite quotes a damaged text in its complaint.
+            raise LedgerError(f"{self.place}: {_reason(problem)}; {outcome}") from None
 
 
 class _SQLiteTransaction:
@@ -125,6 +162,7 @@ class PostgreSQL:
     """A shared database; one advisory lock keeps two spenders apart."""
 
     present = "SELECT 1 WHERE to_regclass('ledger_meta') IS NOT NULL"
+    foreign: str | None = None
 
     def __init__(self, address: str) -> None:
         try:
@@ -133,18 +171,31 @@ class PostgreSQL:
             raise LedgerError(
                 "A PostgreSQL ledger needs the driver: pip install 'sudare[postgres]'"
             ) from None
-        parts = urlsplit(address)
-        # Without the password: this is shown in messages.
-        self.place = f"{parts.scheme}://{parts.hostname}{parts.path}"
+        try:
+            parts = urlsplit(address)
+            # Without the password: this is shown in messages.
+            self.place = f"{parts.scheme}://{parts.hostname}{parts.path}"
+            psycopg.conninfo.conninfo_to_dict(address)
+        except (ValueError, psycopg.Error):
+            # `from None`, and not a word of theirs: they quote the address, password and all.
+            raise checks.InvalidInput(
+                "Expected an address like postgresql://user@host:5432/database; in a password, "
+                "write special characters as %40 and the like"
+            ) from None
         self._error = psycopg.Error
         with self._explained():
             self._connection = psycopg.connect(address, autocommit=True, connect_timeout=10)
+        # Each statement must see what was committed before it began: with the snapshot of a whole
+        # transaction, taken before the lock was ours, a spender would not see the one before.
+        self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
     @property
     def schema(self) -> str:
         guards = "".join(
             f"CREATE TRIGGER {table}_grows BEFORE UPDATE OR DELETE ON {table} "
             f"FOR EACH ROW EXECUTE FUNCTION ledger_only_grows();"
+            f"CREATE TRIGGER {table}_stays BEFORE TRUNCATE ON {table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION ledger_only_grows();"
             for table in _GROWING
         )
         return (
@@ -155,11 +206,16 @@ class PostgreSQL:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        with self._explained(), self._connection.transaction():
-            self._connection.execute(f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS:g}s'")
-            self._connection.execute("SET LOCAL synchronous_commit = on")
-            self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            yield _PostgreSQLTransaction(self._connection)
+        outcome = _NOTHING
+        try:
+            with self._connection.transaction():
+                self._connection.execute(f"SET LOCAL lock_timeout = '{_PATIENCE_SECONDS:g}s'")
+                self._connection.execute("SET LOCAL synchronous_commit = on")
+                self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                yield _PostgreSQLTransaction(self._connection)
+                outcome = _UNSURE
+        except self._error as problem:
+            raise self._explain(problem, outcome) from None
 
     def close(self) -> None:
         self._connection.close()
@@ -169,8 +225,13 @@ class PostgreSQL:
         try:
             yield
         except self._error as problem:
-            reason = (str(problem).strip().splitlines() or ["no answer"])[0]
-            raise LedgerError(f"{self.place}: {reason}; nothing was spent") from None
+            raise self._explain(problem, _NOTHING) from None
+
+    def _explain(self, problem: Exception, outcome: str) -> LedgerError:
+        reason = (str(problem).strip().splitlines() or ["no answer"])[0]
+        if "lock timeout" in reason:
+            reason = _BUSY
+        return LedgerError(f"{self.place}: {reason}; {outcome}")
 
 
 class _PostgreSQLTransaction:
@@ -190,12 +251,12 @@ class _PostgreSQLTransaction:
             self._connection.execute(statement)
 
 
-_GROWING = ("ledger_events", "ledger_releases")
+_GROWING = ("ledger_meta", "ledger_datasets", "ledger_events", "ledger_releases")
 _SCHEMA = """
 CREATE TABLE ledger_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE ledger_datasets (
     name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE,
-    epsilon TEXT NOT NULL, delta TEXT NOT NULL, opened TEXT NOT NULL
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, opened TEXT NOT NULL, seal TEXT NOT NULL
 );
 CREATE TABLE ledger_events (
     number {number}, dataset TEXT NOT NULL REFERENCES ledger_datasets (name),
@@ -203,7 +264,8 @@ CREATE TABLE ledger_events (
     moment TEXT NOT NULL, chain TEXT NOT NULL
 );
 CREATE TABLE ledger_releases (
-    request TEXT PRIMARY KEY REFERENCES ledger_events (request), payload {bytes} NOT NULL
+    request TEXT PRIMARY KEY REFERENCES ledger_events (request),
+    payload {bytes} NOT NULL, seal TEXT NOT NULL
 );
 """
 
@@ -220,16 +282,21 @@ def _pieces(script: str) -> list[str]:
     return pieces
 
 
-def _reason(problem: sqlite3.Error) -> str:
-    said = str(problem)
+_DAMAGE = ("not a database", "malformed", "no such table", "no such column", "decode to UTF-8")
+
+
+def _reason(problem: Exception) -> str:
+    said = "malformed" if isinstance(problem, UnicodeDecodeError) else str(problem)
     if "locked" in said:
-        return "another process is writing and did not finish in time; try again"
+        return _BUSY
     if "readonly" in said:
         return "it is read-only: give yourself the right to write it"
-    if "not a database" in said or "malformed" in said:
+    if any(sign in said for sign in _DAMAGE):
         return "this is not a ledger, or it is damaged: restore it from a backup"
     if "full" in said:
         return "the disk is full"
+    if "disk I/O error" in said:
+        return "the disk reported an error"
     if "unable to open" in said:
         return "it cannot be opened: check the path and the rights"
     return said

@@ -2,26 +2,35 @@
 
 Everything here was agreed on before anyone looked at data. A number column is clipped to its bounds
 and mapped to [−1, 1], its centre to 0; a category column becomes one feature for each category but
-the first; all features are divided by √features, so that a row's norm is at most 1. Missing values
-become a public constant, and a feature that says so where the study asks for one. Nothing is ever
-computed from the data's own range.
+the first; all features are divided by √features, so that a row's norm is at most 1 (but for
+rounding, and for a `scale` that asks for more: what learners see is shortened to `row_norm`).
+Missing values become a public constant, and a feature that says so where the study asks for one.
+Nothing is ever computed from the data's own range.
 """
 
 import hashlib
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from sudare import checks
 from sudare.releases import Contract, Label
 
 Model = Literal["moments", "objective", "output", "gibbs"]
 INTERCEPT_SHARE = 0.25
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
 
 
-class Number(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Number(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="number",
+):
     """A column of numbers between two public bounds."""
 
     low: float
@@ -46,7 +55,14 @@ class Number(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return max(self.high - self.middle, self.middle - self.low)
 
 
-class Categories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Categories(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="categories",
+):
     """A column that takes one of a few public values; the first is what others are compared to."""
 
     categories: tuple[Label, ...]
@@ -94,7 +110,7 @@ class Feature:
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The contract as a value; `sudare.study.parse` makes one from TOML and explains problems."""
+    """The contract as a value; `parse_study` makes one from TOML and explains every problem."""
 
     name: str
     columns: dict[str, Column]
@@ -109,7 +125,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def features(self) -> tuple[Feature, ...]:
         """The encoded features, in order."""
-        plain = [each for name, column in self.columns.items() for each in _features(name, column)]
+        plain = [
+            each for name, column in self.columns.items() for each in encoded_features(name, column)
+        ]
         root = math.sqrt(len(plain))
         return tuple(Feature(f.name, f.column, f.category, f.centre, f.scale * root) for f in plain)
 
@@ -135,15 +153,21 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def target_reach(self) -> float:
         """Regression: the distance from the middle that counts as 1."""
+        assert self.target.low is not None
         assert self.target.high is not None
-        return self.target.high - self.target_middle
+        # Both sides: of two neighbouring floats the middle is one or the other.
+        return max(self.target.high - self.target_middle, self.target_middle - self.target.low)
 
     def digest(self) -> str:
-        """Identifies the contract; releases under another one are refused."""
-        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+        """Identifies the contract; releases under another one are refused.
+
+        The order of the columns counts: it is the order of the coefficients.
+        """
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
 
 
-def _features(name: str, column: Column) -> list[Feature]:
+def encoded_features(name: str, column: Column) -> list[Feature]:
+    """The features of one column, before they are divided by √features."""
     if isinstance(column, Number):
         found = [Feature(name, name, None, column.middle, column.reach)]
     elif len(column.categories) == 2:
@@ -158,15 +182,15 @@ def _features(name: str, column: Column) -> list[Feature]:
 
 
 def label_text(label: object) -> str:
-    """One spelling for a label, however a file wrote it: 1, 1.0 and "1" are the same label."""
-    if isinstance(label, bool):
-        return "true" if label else "false"
+    """One spelling for a label, however a file wrote it.
+
+    1, 1.0 and "1.0" are the same label, and so are true, True and "TRUE"; 1 and true are not, nor
+    are 1 and "01".
+    """
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
-    return str(label)
-
-
-def check_labels(labels: tuple[Label, ...]) -> None:
-    """Labels must differ in more than their spelling."""
-    if len({label_text(label) for label in labels}) != len(labels):
-        raise checks.InvalidInput("Expected labels that differ, also when written as text")
+    text = str(label)
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    whole = _WHOLE.fullmatch(text)
+    return str(int(whole[1])) if whole else text

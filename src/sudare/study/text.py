@@ -11,8 +11,22 @@ from typing import Any
 import msgspec
 
 from sudare import checks
-from sudare.study.contract import Categories, Column, Number, Study, Target, Terms, label_text
+from sudare.releases import Label
+from sudare.study.contract import (
+    Categories,
+    Column,
+    Number,
+    Study,
+    Target,
+    Terms,
+    encoded_features,
+    label_text,
+)
 
+_FARTHEST = 1e100
+"""Bounds beyond this would leave the floats in what is computed from them."""
+_MOST_MOMENTS = 500
+"""Features: their moments are 126,000 numbers, some 4 MB when written."""
 _WORD = re.compile(r"[^\W\d][\w -]{0,39}")
 
 
@@ -52,8 +66,8 @@ def parse_study(text: str) -> Study:
     """The study in a TOML text; raises `StudyInvalid` with every problem at once."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise checks.InvalidInput(f"The study is not TOML: {problem}") from None
+    except (ValueError, RecursionError) as problem:
+        raise StudyInvalid([_not_toml(str(problem), text)]) from None
     problems: list[Problem] = []
     reader = _Reader(text, problems)
     known = {"name", "description", "columns", "target", "privacy"}
@@ -62,6 +76,8 @@ def parse_study(text: str) -> Study:
     name = table.get("name")
     if not (isinstance(name, str) and name.strip() and name.isprintable()):
         reader.problem(("name",), "a study needs a name", 'Write name = "my-study" at the top')
+    if not isinstance(table.get("description", ""), str):
+        reader.problem(("description",), "it must be a text", 'Write description = "…"')
     columns = {
         column: made for column, made in reader.columns(table.get("columns")) if made is not None
     }
@@ -71,11 +87,12 @@ def parse_study(text: str) -> Study:
         reader.check_target(target, columns)
     if terms is not None:
         reader.check_terms(terms, target)
+    reader.check_features(columns, terms)
     if problems or target is None or terms is None:
         raise StudyInvalid(sorted(problems, key=lambda p: p.line))
     return Study(
         name=str(name),
-        description=str(table.get("description", "")),
+        description=table.get("description", ""),
         columns=columns,
         target=target,
         privacy=terms,
@@ -87,6 +104,8 @@ def draft_study(columns: Iterable[str], target: str | None = None) -> str:
     names = list(columns)
     if not names:
         raise checks.InvalidInput("Expected at least one column name")
+    if len(set(names)) < len(names):
+        raise checks.InvalidInput("Expected every column name once: rename one of them")
     predicted = names[-1] if target is None else target
     if predicted not in names:
         raise checks.InvalidInput(f"Expected the target among the columns: {', '.join(names)}")
@@ -102,7 +121,7 @@ class _Reader:
     """Collects what is wrong, with the line it stands on."""
 
     def __init__(self, text: str, problems: list[Problem]) -> None:
-        self._lines = text.splitlines()
+        self._keys = list(_keys(text))
         self._problems = problems
 
     def problem(self, path: tuple[str, ...], what: str, fix: str) -> None:
@@ -150,11 +169,11 @@ class _Reader:
 
     def _check_number(self, path: tuple[str, ...], column: Number) -> None:
         numbers = (column.low, column.high, column.centre, column.scale, column.missing)
-        if not all(number is None or math.isfinite(number) for number in numbers):
+        if not all(number is None or abs(number) <= _FARTHEST for number in numbers):
             self.problem(path, "bounds must be finite", "Choose the widest plausible range")
         elif not column.low < column.high:
             self.problem((*path, "low"), "low must be below high", "Swap or widen them")
-        elif column.scale is not None and column.scale <= 0:
+        elif column.scale is not None and column.scale < 1 / _FARTHEST:
             self.problem((*path, "scale"), "scale must be above 0", "Leave it out for the default")
         else:
             for key in ("centre", "missing"):
@@ -170,8 +189,39 @@ class _Reader:
             self.problem((*path, "categories"), "there must be two or more", "Name them all")
         if len(set(texts)) < len(texts):
             self.problem((*path, "categories"), "one is named twice", "Name each once")
+        self._check_labels((*path, "categories"), column.categories)
         if column.missing is not None and label_text(column.missing) not in texts:
             self.problem((*path, "missing"), "missing must be a category", "Add it to categories")
+
+    def _check_labels(self, path: tuple[str, ...], labels: tuple[Label, ...]) -> None:
+        for label in labels:
+            text = label_text(label)
+            odd = isinstance(label, float) and not math.isfinite(label)
+            if odd or not (text.strip() and text.isprintable()):
+                self.problem(path, "a label must be a printable text or a number", "Rename it")
+                return
+
+    def check_features(self, columns: dict[str, Column], terms: Terms | None) -> None:
+        """No two features may have one name: nobody could tell their coefficients apart."""
+        count = sum(len(encoded_features(name, column)) for name, column in columns.items())
+        if terms is not None and terms.model == "moments" and count > _MOST_MOMENTS:
+            # Said here because a release is made, and too large, only after it was paid for.
+            self.problem(
+                ("privacy", "model"),
+                f"{count} features are too many for moments: at most {_MOST_MOMENTS}",
+                'Use fewer columns, or model = "objective"',
+            )
+        owners: dict[str, str] = {}
+        for name, column in columns.items():
+            for feature in encoded_features(name, column):
+                if feature.name in owners:
+                    other = owners[feature.name]
+                    self.problem(
+                        ("columns", name),
+                        f"a feature of it has the same name as one of {other!r}: {feature.name!r}",
+                        "Rename a column",
+                    )
+                owners.setdefault(feature.name, name)
 
     def check_target(self, target: Target, columns: dict[str, Column]) -> None:
         path = ("target",)
@@ -180,10 +230,14 @@ class _Reader:
         if (target.classes is None) == (target.low is None and target.high is None):
             self.problem(path, "give two classes, or low and high", 'As in classes = ["no", "yes"]')
         elif target.classes is not None:
-            if label_text(target.classes[0]) == label_text(target.classes[1]):
+            first, second = target.classes
+            if label_text(first) == label_text(second) or first == second:
                 self.problem((*path, "classes"), "both classes are the same", "Name two")
+            self._check_labels((*path, "classes"), target.classes)
         elif target.low is None or target.high is None or not target.low < target.high:
             self.problem(path, "low must be below high", "Give both bounds of the target")
+        elif max(-target.low, target.high) > _FARTHEST:
+            self.problem(path, "bounds must be finite", "Choose the widest plausible range")
 
     def check_terms(self, terms: Terms, target: Target | None) -> None:
         path = ("privacy",)
@@ -203,7 +257,7 @@ class _Reader:
                 'Write delta = 1e-6, or model = "objective"',
             )
         regression = target is not None and target.classes is None
-        if terms.radius is not None and not terms.radius > 0:
+        if terms.radius is not None and not 0 < terms.radius < math.inf:
             self.problem((*path, "radius"), "radius must be above 0", "Leave it out for a default")
         elif regression and terms.model != "moments" and terms.radius is None:
             self.problem(
@@ -211,21 +265,45 @@ class _Reader:
             )
 
     def _line(self, path: tuple[str, ...]) -> int:
-        """Where a key stands: its section's header, then the key below it, as far as found."""
-        header = re.compile(r"\s*\[\s*" + r"\s*\.\s*".join(map(_key_pattern, path)) + r"\s*\]")
-        for number, line in enumerate(self._lines, 1):
-            if header.match(line):
-                return number
-        start = self._line(path[:-1]) if len(path) > 1 else 1
-        key = re.compile(rf"\s*{_key_pattern(path[-1])}\s*=")
-        for number, line in enumerate(self._lines[start - 1 :], start):
-            if key.match(line):
-                return number
-        return start
+        """Where a key stands, or else the first line of the section it should be in."""
+        for length in range(len(path), 0, -1):
+            within = [(key, line) for key, line in self._keys if key[:length] == path[:length]]
+            exactly = [line for key, line in within if key == path[:length]]
+            if within:
+                return exactly[0] if exactly else within[0][1]
+        return 1
 
 
-def _key_pattern(name: str) -> str:
-    return rf"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
+def _keys(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Every header and key of a TOML text that stands at the beginning of a line."""
+    section: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("["):
+            if path := _path(line):
+                section = path
+                yield section, number
+        elif path := _path(line.split("=")[0] + "= 0"):
+            yield (*section, *path), number
+
+
+def _path(line: str) -> tuple[str, ...]:
+    """The dotted key on a line, unquoted; nothing for a line that is none."""
+    try:
+        found: Any = tomllib.loads(line)
+    except ValueError:
+        return ()
+    path = []
+    while isinstance(found, dict) and found:
+        ((name, found),) = found.items()
+        path.append(name)
+    return tuple(path)
+
+
+def _not_toml(said: str, text: str) -> Problem:
+    what, _, place = said.partition(" (at ")
+    at_end = len(text.splitlines()) if place.startswith("end of") else 1
+    line = re.match(r"line (\d+)", place)
+    return Problem(int(line[1]) if line else at_end, "TOML", what.rstrip("."), "Correct the line")
 
 
 def _key(name: str) -> str:
@@ -234,7 +312,8 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+    # JSON's strings are TOML's, but for one character.
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
 
 
 _HEAD = """\
