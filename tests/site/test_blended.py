@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sudare import site
+from sudare.exchange import new_key
 from sudare.ledger import Ledger
 from sudare.study import raw_content
 from tests.site.clinics import (
@@ -11,7 +12,6 @@ from tests.site.clinics import (
     classes,
     clinic,
     keyring,
-    new_key,
     numbers,
     write_patients,
     write_stays,

@@ -7,6 +7,7 @@ import pytest
 
 from sudare import site
 from sudare.exchange import Certificate, ReleaseInvalid, open_release, seal_release
+from sudare.privacy import ConcentratedEvent
 from tests.site.clinics import Clinic, classes, clinic, keyring
 
 
@@ -24,6 +25,7 @@ def test_claims_that_do_not_follow_from_the_study_are_refused(tmp_path: Path) ->
     ring = keyring(ours)
     assert site.verify(data, ring, study).signer == "A"
     release = open_release(data, ring).release
+    assert isinstance(release.event, ConcentratedEvent)
     for changed, message in (
         ({"noise_std": release.noise_std / 2}, "noise"),
         ({"contract": msgspec.structs.replace(release.contract, row_norm=2.0)}, "bounds"),

@@ -240,4 +240,5 @@ def _digest(data: bytes) -> str:
 if __name__ == "__main__":
     kind, folder, *rest = sys.argv[1:]
     warm(folder)
-    {"kills": kills, "errors": errors, "peace": peace}[kind](folder, *rest)
+    actions: dict[str, Callable[..., None]] = {"kills": kills, "errors": errors, "peace": peace}
+    actions[kind](folder, *rest)

@@ -1,0 +1,133 @@
+"""`sudare release` when it is killed, when the disk fails, and when several want the same.
+
+By default some of the instants are tried; SUDARE_FAULTS=all tries every one of them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare import site
+from sudare.exchange import new_key
+from sudare.ledger import Ledger
+from sudare.privacy import account
+from sudare.study import parse_study, raw_content
+from tests.site.clinics import CLASSES, write_patients
+from tests.support import ROOT, debian
+from tests.support.faults import RACERS, SHIFTS
+
+ALL = os.environ.get("SUDARE_FAULTS") == "all"
+EPSILON, CAP, DELTA = 1.0, 2.2, 1e-6
+ONCE = ("chmod", "fsync", "mkdir", "rename", "unlink", "write")
+"""Calls that a release makes once, twice or three times."""
+LAST = {"chmod": 2, "fsync": 2, "mkdir": 2, "rename": 2, "unlink": 3, "write": 4}
+LAST |= {"fdatasync": 12, "openat": 32, "pwrite64": 32}
+SOME = ["chmod:1", "fsync:1", "mkdir:1", "rename:1", "unlink:1", "unlink:2", "write:1", "write:2"]
+SOME += ["write:3", "fdatasync:1", "fdatasync:4", "fdatasync:6", "fdatasync:10", "pwrite64:1"]
+SOME += ["pwrite64:8", "pwrite64:15", "pwrite64:22", "pwrite64:28", "openat:3", "openat:8"]
+SOME += ["openat:14", "openat:18"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With all that a release needs, to be copied for each."""
+    template = tmp_path / "template"
+    template.mkdir()
+    (template / "study.toml").write_text(CLASSES.format(model="moments", epsilon=EPSILON))
+    data = write_patients(template / "people.csv", 60, seed=1)
+    new_key().save(template / "key.json")
+    with Ledger(template / "ledger.db") as ledger:
+        ledger.open("people", ledger.fingerprint(raw_content(data)), CAP, DELTA)
+    return tmp_path
+
+
+def releases(*words: str, under: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [*under, sys.executable, "-m", "tests.support.faults", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"},
+        timeout=3600,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def strace(fault: str) -> tuple[str, ...]:
+    """strace with a fault for call number SHIFTS[…] of each kind, counted in each process."""
+    quiet = ["-f", "-qq", "-o", os.devnull, "-e", f"trace={','.join(SHIFTS)}"]
+    faults = [f"-einject={name}:{fault}:when={number}" for name, number in SHIFTS.items()]
+    return (debian.require("strace", "strace"), *quiet, *faults)
+
+
+def check(told: dict[str, Any]) -> None:
+    """Spent ≥ released at any time; and run again, one release, the same as any before."""
+    left, then = told["left"], told["then"]
+    assert "Traceback" not in told["said"]
+    assert left["spent"] <= 1
+    assert len(left["kept"]) <= left["spent"]
+    assert set(left["released"]) <= set(left["kept"])  # whole, or not there
+    assert told["again"] == 0
+    assert then["spent"] == 1
+    assert len(then["kept"]) == 1
+    assert then["released"] == then["kept"]
+    assert not left["kept"] or left["kept"] == then["kept"]
+
+
+def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path) -> None:
+    aims = [f"{name}:1" for name in ONCE]
+    aims += ["fdatasync:1", "pwrite64:1"] if ALL else ["fdatasync:4", "pwrite64:7"]
+    ends = defaultdict(list)
+    for told in releases("kills", str(folder), *aims, under=strace("signal=KILL")):
+        check(told)
+        ends[told["name"].split("-")[0]].append(told["end"])
+    assert len(ends) == len(aims)
+    for several in ends.values():
+        assert len(several) >= 2  # some were killed, and the last one was over before
+        assert several[-1] == 0
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"] if ALL else ["ENOSPC"])
+def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str) -> None:
+    every = [f"{name}:{n}" for name, last in LAST.items() for n in range(1, last + 1)]
+    found = releases(
+        "errors", str(folder), *(every if ALL else SOME), under=strace(f"error={error}")
+    )
+    for told in found:
+        check(told)
+        assert told["end"] in (0, 2), told
+        if told["end"] == 2:
+            (line,) = [
+                line for line in told["said"].splitlines() if not line.startswith("Released")
+            ]
+            assert line.startswith("Error: ")
+            assert told["left"]["spent"] == 0 or "nothing was spent" not in line.lower()
+        else:
+            assert told["left"]["released"]
+    assert sum(told["end"] == 2 for told in found) >= 15  # else nothing was tried
+
+
+def test_killed_at_any_instant_or_racing_what_is_released_was_spent_once(folder: Path) -> None:
+    *instants, same, each = releases("peace", str(folder), "100" if ALL else "8")
+    for told in instants:
+        check(told)
+    assert "killed" in {told["end"] for told in instants}
+
+    assert same["ends"] == [0] * RACERS
+    assert same["left"]["spent"] == len(same["left"]["kept"]) == 1
+    assert same["left"]["released"] == same["left"]["kept"]
+
+    event = site.planned_event(parse_study(CLASSES.format(model="moments", epsilon=EPSILON)))
+    fit = max(k for k in range(1, RACERS) if account([event] * k, DELTA).epsilon() <= CAP)
+    assert 1 < fit < RACERS
+    assert sorted(each["ends"]) == [0] * fit + [2] * (RACERS - fit)
+    assert each["left"]["spent"] == len(each["left"]["kept"]) == fit
+    assert each["left"]["released"] == each["left"]["kept"]
+    assert each["said"].count("Nothing was spent") == RACERS - fit
