@@ -16,8 +16,9 @@ gradients at the same (ε, δ), its step size chosen afterwards, in its favour, 
 - *Never hurts*: share of runs more than one and more than two points below own, over seven laws of
   synthetic data, some with hostile organisations, d = 5 and 20, and all ε.
 
-Seeds from 3000 on: nothing was tuned on these draws and splits. Other splits of breast cancer were
-looked at when its candidates were designed; no other real data was. Also draws
+Seeds from 3000 on: nothing was tuned on these draws and splits. Other splits of the
+real sets were run during development, and those of breast cancer were looked at when candidates
+were designed. Also draws
 `docs/images/blending.svg`.
 """
 
