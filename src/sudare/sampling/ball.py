@@ -4,7 +4,8 @@ The target is ∝ exp(−½θᵀQθ + c·θ) on ‖θ‖ ≤ B. There ½κ(B² �
 lies below exp(½κB²)·exp(−½θᵀ(Q + κI)θ + c·θ): propose from that Gaussian, drop what falls outside,
 and accept the rest with probability exp(−½κ(B² − ‖θ‖²)). The mass of the envelope is log-convex in
 κ; it is least where the proposal has E‖θ‖² = B², or at zero if E‖θ‖² ≤ B² there. Where the ball
-cuts deep this keeps a few percent, where proposing from the unrestricted Gaussian would keep none.
+cuts this keeps a few percent, and about 1/(2√κ·B) of them where it cuts deep; proposing from the
+unrestricted Gaussian would keep none.
 A wall (see `shared`) whose slope is at least κ·limit keeps the inequality beyond B: there the
 acceptance is exp(−wall·(‖θ‖ − B) + ½κ(‖θ‖² − B²)).
 

@@ -107,10 +107,15 @@ def _admitted(model: _Model, pull: float) -> Settled:
 
 def _mode(model: _Model, pull: float) -> _Model:
     """Near the minimiser of U + (pull/2)‖θ‖²: Newton's method, with halved steps far from it."""
+    # The stretched norm of the envelope is up to √10 times as large. Under a strong pull a point
+    # that is this close could be on either side of what `_admitted` asks for, at every pull: there
+    # (κ/2)‖θ‖² must be within p/2 of the mode's.
+    close = CLOSE / 4
+    if pull > 0:
+        close = min(close, len(model.theta) / (2 * math.sqrt(pull) * model.target.radius))
     while True:
         step, promise = model.step(pull)
-        # The stretched norm of the envelope is up to √10 times as large.
-        if promise <= (CLOSE / 4) ** 2:
+        if promise <= close**2:
             return model
         fraction = _fraction(model, pull, step, promise)
         model = _Model(model.target, model.theta + fraction * step)

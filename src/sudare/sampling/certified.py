@@ -24,7 +24,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sudare import checks
-from sudare.mechanisms import draw_error, gaussian_noise
+from sudare.mechanisms import draw_error, exponentials, gaussian_noise
 from sudare.rounding import up
 from sudare.sampling.centre import CLOSE, settle
 from sudare.sampling.logistic import (
@@ -202,7 +202,9 @@ def draw_certified(
         return Draws(found, "radial", certificate.total_variation)
     q, p = certificate.precision, target.rows.shape[1]
     x = gaussian_noise(1.0, p, rng)
-    x *= _start_radius(q, target.radius) * rng.random() ** (1 / p) / np.linalg.norm(x)
+    # U^{1/p} by way of an exponential: a close draw, where 53 bits of U would be few near zero.
+    share = math.exp(-float(exponentials(1, rng)[0]) / p)
+    x *= _start_radius(q, target.radius) * share / np.linalg.norm(x)
     for step in range(certificate.steps):
         y = x + gaussian_noise(1 / math.sqrt(q), p, rng)
         given = target._replace(curvature=target.curvature + q, linear=q * y)
