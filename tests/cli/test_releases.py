@@ -37,7 +37,7 @@ def test_releases_are_verified_and_explained(desk: Any) -> None:
     [
         (("release", "none.csv", "--party", "x"), "Cannot read study.toml"),
         (("verify", "nowhere", "--trust", "none.toml"), "Cannot read none.toml"),
-        (("blend", "none.csv", "--releases", "x"), "Cannot read study.toml"),
+        (("blend", "none.csv", "--releases", "x", "--party", "y"), "Cannot read study.toml"),
         (("predict", "none.json", "none.csv"), "Cannot read none.json"),
         (("trust", "add", "x", "{}"), "not a public key"),
     ],

@@ -118,6 +118,14 @@ def test_what_only_looks_like_a_release_is_left_alone(tmp_path: Path) -> None:
     assert list(get_all(str(tmp_path))) == [(str(tmp_path / "a.release"), b"a")]
 
 
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a.release").write_bytes(b"one")
+    (tmp_path / "b.release").symlink_to("/proc/self/mem")
+    found = {Path(address).name: data for address, data in get_all(str(tmp_path))}
+    assert found["a.release"] == b"one"
+    assert found.get("b.release", b"") == b""
+
+
 @pytest.mark.parametrize("address", ["{}", "file://{}"])
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, address: str) -> None:
     shared = tmp_path / "shared"

@@ -3,8 +3,8 @@
 Everything is imported beforehand, so a run takes a tenth of a second, and all of its calls count.
 
     kills FOLDER SYSCALL:STEP …
-        strace kills at call number SHIFTS[SYSCALL]; the child makes some of them beforehand, so that
-        it is the first of its own, then a later one, STEP by STEP until the command is over
+        strace kills at call number SHIFTS[SYSCALL]; the child makes some of them beforehand, so
+        that it is the first of its own, then a later one, STEP by STEP until the command is over
     errors FOLDER SYSCALL:N …
         in the same way the N-th of its own calls meets an error
     peace FOLDER COUNT
@@ -60,14 +60,14 @@ _NULL = os.open(os.devnull, os.O_WRONLY)
 def idle(syscall: str, times: int) -> None:
     """Calls that change nothing but strace's counter."""
     calls: dict[str, Callable[[], object]] = {
-        "chmod": lambda: os.chmod("no such file", 0),
+        "chmod": lambda: Path("no such file").chmod(0),
         "fdatasync": lambda: os.fdatasync(_NULL),
         "fsync": lambda: os.fsync(_NULL),
-        "mkdir": lambda: os.mkdir("/"),
+        "mkdir": lambda: Path("/").mkdir(),
         "openat": lambda: os.open("no such file", os.O_RDONLY),
         "pwrite64": lambda: os.pwrite(_NULL, b"x", 0),
-        "rename": lambda: os.rename("no such file", "nor this"),
-        "unlink": lambda: os.unlink("no such file"),
+        "rename": lambda: Path("no such file").rename("nor this"),
+        "unlink": lambda: Path("no such file").unlink(),
         "write": lambda: os.write(_NULL, b"x"),
     }
     for _ in range(times):

@@ -28,9 +28,11 @@ def blend(
     releases: Annotated[
         list[str], typer.Option("--releases", help="Folder, file or address of releases.")
     ],
+    party: Annotated[
+        str, typer.Option(help="Your organisation's name: its own release is left out.")
+    ],
     study: StudyFile = Path("study.toml"),
     trust: TrustFile = Path("trust.toml"),
-    party: Annotated[str, typer.Option(help="Your organisation's name.")] = "us",
     to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("model.json"),
     as_json: AsJson = False,
 ) -> None:

@@ -169,8 +169,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def _weights(self) -> Array:
         return np.array([each.weight for each in self.components])
 
-    def _read(self, data: Any) -> Any:
-        return (block.rows for block in read_blocks(data, self.study, with_target=False))
+    def _read(self, data: Any) -> list[Array]:
+        found = [block.rows for block in read_blocks(data, self.study, with_target=False)]
+        if not sum(map(len, found)):
+            raise checks.InvalidInput("Expected at least one row of data")
+        return [rows for rows in found if len(rows)]
 
 
 def load_model(path: str | Path) -> Model:

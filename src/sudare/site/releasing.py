@@ -19,7 +19,7 @@ import numpy as np
 
 from sudare import checks
 from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
-from sudare.ledger import Ledger, Receipt
+from sudare.ledger import Ledger, LedgerError, Receipt
 from sudare.privacy import account
 from sudare.releases import LearnerRelease, MomentsRelease, Release
 from sudare.site.learner import SIGNS, make_learner, planned_event, preview
@@ -64,12 +64,20 @@ def publish(
         dataset, event, request=request, purpose=f"release for study {study.name}"
     )
     sentence = str(account([event], study.privacy.delta))
-    data = ledger.kept(request)
-    repeated = data is not None
-    if data is None:
-        assert block.targets is not None
-        release = _draw(block.rows, block.targets, study, party)
-        data = ledger.keep(receipt, seal_release(release, _certify(study, release, receipt), key))
+    try:
+        data = ledger.kept(request)
+        repeated = data is not None
+        if data is None:
+            assert block.targets is not None
+            release = _draw(block.rows, block.targets, study, party)
+            signed = seal_release(release, _certify(study, release, receipt), key)
+            data = ledger.keep(receipt, signed)
+    except LedgerError as problem:
+        # The ledger speaks of its last step, which spent nothing; the step before it did.
+        said = str(problem).removesuffix("; nothing was spent")
+        raise LedgerError(
+            f"{said}; the spend is on record, and running it again costs nothing more"
+        ) from None
     address = put(place, file_name(party, data), data)
     return Published(address, receipt, sentence, repeated)
 
