@@ -10,15 +10,18 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test coverage lint bench docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/core.stamp ## See what sudare does, in a minute
 	@$(BIN)/sudare demo
 
 test: lint ## Lint, then run every test
+	@$(BIN)/python -m pytest -q -n 2
+
+coverage: $(VENV)/test.stamp ## Run every test, and list the lines none of them runs
 	@$(BIN)/python -m pytest -q -n 2 --cov
 
 lint: $(VENV)/test.stamp ## Check style, types and layers
