@@ -38,7 +38,7 @@ docs: $(VENV)/docs.stamp ## Build the documentation into site/
 	@echo "Open site/index.html"
 
 clean: ## Remove everything that can be made again
-	@rm -rf $(VENV) .venv-peers site dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) .venv-peers site dist sudare-demo .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made.stamp:
