@@ -19,7 +19,8 @@ from sudare.learners import (
     PrivateRidge,
     PublicScaler,
 )
-from sudare.learners.base import INTERCEPT_SHARE, check_bound
+from sudare.learners.base import check_bound
+from sudare.releases import INTERCEPT_SHARE
 from tests.learners.contract import CHECKS, Make
 
 RNG = np.random.default_rng(0)

@@ -23,12 +23,9 @@ from sudare.learners.solvers import Array, Rows, into_ball
 from sudare.mechanisms import gamma_noise, gaussian_noise
 from sudare.privacy import Event, Guarantee, PureEvent, account
 from sudare.randomness import Generator, as_generator
-from sudare.releases import Contract, LearnerRelease, Release, shortening
+from sudare.releases import INTERCEPT_SHARE, Contract, LearnerRelease, Release, shortening
 from sudare.rounding import up
 from sudare.seal import Seal, Sealed
-
-INTERCEPT_SHARE = 0.25
-"""Size of the constant feature against the row norm: the intercept costs 3 % more noise."""
 
 
 class PrivateLearner(BaseEstimator):

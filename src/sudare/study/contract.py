@@ -16,10 +16,9 @@ from typing import Literal
 
 import msgspec
 
-from sudare.releases import Contract, Label
+from sudare.releases import INTERCEPT_SHARE, Contract, Label
 
 Model = Literal["moments", "objective", "output", "gibbs"]
-INTERCEPT_SHARE = 0.25
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
 
 
