@@ -1,14 +1,13 @@
 """Options and files that several commands share."""
 
 import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sudare import checks
+from sudare.files import replace_file
 
 StudyFile = Annotated[Path, typer.Option("--study", help="The study's TOML file.")]
 LedgerUrl = Annotated[
@@ -38,18 +37,7 @@ def _write(path: Path, data: bytes) -> None:
         path.write_bytes(data)
         return
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).chmod(mode)
-        Path(draft).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(draft).unlink()
-        raise
+    replace_file(path, data, mode)
 
 
 def _umask() -> int:

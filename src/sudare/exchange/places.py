@@ -1,9 +1,7 @@
 """Where releases are exchanged: a folder, a bucket or a web server, by any fsspec address."""
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from sudare import checks
 from sudare.exchange.envelope import LARGEST
+from sudare.files import replace_file
 
 SUFFIX = ".release"
 
@@ -65,17 +64,7 @@ def get_all(place: str) -> Iterator[tuple[str, bytes]]:
 def _put_file(folder: Path, name: str, data: bytes) -> str:
     with _explained(folder / name):
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(draft).chmod(0o644)
-            Path(draft).replace(folder / name)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        replace_file(folder / name, data, 0o644)
     return str(folder / name)
 
 

@@ -1,0 +1,58 @@
+"""Whole or not at all: checked by stopping the write in every way a disk can."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from sudare.files import replace_file, sync_folder
+
+
+def test_replaces_the_file_and_sets_its_rights(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    file.write_bytes(b"old")
+    replace_file(file, b"new", 0o640)
+    assert file.read_bytes() == b"new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "fchmod"])
+def test_a_failing_disk_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    file = tmp_path / "model.json"
+    file.write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(file, b"new", 0o640)
+    assert file.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_the_file_is_synced_before_it_gets_its_name_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model.json"
+    seen: list[tuple[bool, bool]] = []
+    real = os.fsync
+
+    def watch(descriptor: int) -> None:
+        seen.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), file.exists()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    replace_file(file, b"new", 0o600)
+    assert seen == [(False, False), (True, True)]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sync_folder(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError):
+        replace_file(tmp_path / "gone" / "model.json", b"", 0o600)
