@@ -34,7 +34,8 @@ bench: $(VENV)/bench.stamp ## Measure against peers (ONLY="noise" picks some)
 	@$(BIN)/python -m benchmarks $(ONLY)
 
 docs: $(VENV)/docs.stamp ## Build the documentation into site/
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || \
+	  { grep -v '^INFO' $(VENV)/docs.log >&2; exit 1; }
 	@echo "Open site/index.html"
 
 clean: ## Remove everything that can be made again

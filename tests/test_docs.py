@@ -1,22 +1,32 @@
 """The documentation builds, opens without a network, runs its examples and leaves nothing out."""
 
+import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, get_args
+from unittest.mock import patch
 
 import markdown
 import pytest
 import typer
 
+import sudare
+from sudare import counting, learners, mechanisms, privacy, sampling
+from sudare.collector.metrics import HEALTH_PATHS
+from sudare.collector.routes import ENDPOINTS
 from tests.support import PACKAGE, ROOT, debian
-from tests.support.pages import Block, blocks, pages
-from tools import docs_hook
+from tests.support.commands import command
+from tests.support.pages import Block, blocks, pages, spoken
+from tools import docs_hook, pictures
 
-REFERENCE = ROOT / "docs" / "reference"
+DOCS = ROOT / "docs"
+REFERENCE, THEORY = DOCS / "reference", DOCS / "theory"
 # Modules with no promise to the outside.
 INTERNAL = {"__init__", "__main__", "composition", "demo", "exact", "rounding"}
 CHROMIUM = [
@@ -34,15 +44,35 @@ CHROMIUM = [
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs") / "site"
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
-    env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        [*command, str(folder)], cwd=ROOT, env=env, capture_output=True, text=True
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert not said
+    done = build(ROOT, folder)
+    said = [line for line in done.stdout.splitlines() if not line.startswith("INFO ")]
+    assert done.returncode == 0, "\n".join(said)
+    assert said == []
     return folder
+
+
+def build(project: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site. Not with --quiet: warnings that are not printed do not count as any."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    env = os.environ | {"NO_MKDOCS_2_WARNING": "1", "NO_COLOR": "1"}
+    return subprocess.run(
+        command, cwd=project, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [("[x](no.md)", "no.md"), ("[x](#no)", "no"), ("[x](/no.md)", "no.md")],
+)
+def test_a_broken_link_fails_the_build(tmp_path: Path, page: str, problem: str) -> None:
+    settings = (ROOT / "mkdocs.yml").read_text()
+    checked = settings[settings.index("validation:") : settings.index("\nnav:")]
+    (tmp_path / "mkdocs.yml").write_text(f"site_name: x\n{checked}\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# x\n\n{page}\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert problem in done.stdout
 
 
 class Elements(HTMLParser):
@@ -89,6 +119,41 @@ def test_theory_opens_in_a_browser(site: Path, tmp_path: Path) -> None:
     assert elements.outside == []
 
 
+def test_every_public_name_is_in_the_built_reference(site: Path) -> None:
+    built = [page.read_text() for page in (site / "reference").rglob("*.html")]
+    anchors = {a for page in built for a in re.findall(r'id="(sudare\.[\w.]+)"', page)}
+    missing = [
+        f"{room.__name__}.{name}"
+        for room in rooms()
+        for name in public_names(room)
+        if f"{room.__name__}.{name}" not in anchors and not mentioned(room, name)
+    ]
+    assert missing == []
+
+
+def mentioned(room: ModuleType, name: str) -> bool:
+    """A constant or an alias has no heading of its own; a sentence about it will do."""
+    page = REFERENCE / f"{room.__name__.split('.')[1]}.md"
+    return page.exists() and re.search(rf"`{name}(\(\))?`", page.read_text()) is not None
+
+
+def rooms() -> list[ModuleType]:
+    names = {m.name for m in pkgutil.iter_modules(sudare.__path__)} - INTERNAL - {"cli"}
+    return [importlib.import_module(f"sudare.{name}") for name in sorted(names)]
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a module exports: by its list or, without one, what it defines itself."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return list(listed)
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
+
+
 def test_formulas() -> None:
     assert 'display="block"' in docs_hook.to_mathml(r"\frac{1}{2}", block=True)
     assert "<mi>&#x003B5;</mi>" in docs_hook.to_mathml(r"\varepsilon", block=False)
@@ -114,14 +179,15 @@ def test_hook_leaves_code_alone() -> None:
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks(page):
-        assert block.language not in {"py", "pycon", "python3"}, f"{block.where}: say python"
-        if block.reason_not_tested:
-            continue
-        if block.language == "python":
-            run_python(block, namespace)
-        elif block.language == "console":
-            run_console(block)
+    with patch.dict(os.environ):  # a page may set what its commands are to see
+        for block in blocks(page):
+            assert block.language not in {"py", "pycon", "python3"}, f"{block.where}: say python"
+            if block.reason_not_tested:
+                continue
+            if block.language == "python":
+                run_python(block, namespace)
+            elif block.language == "console":
+                run_console(block)
 
 
 def run_python(block: Block, namespace: dict[str, object]) -> None:
@@ -131,14 +197,51 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
 
 
 def run_console(block: Block) -> None:
-    scripts = Path(sys.executable).parent
-    env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     for line in block.text.replace("\\\n", "").splitlines():
         if not line.startswith("$ sudare"):
             continue
-        done = subprocess.run(line[2:], shell=True, env=env, capture_output=True, text=True)
-        failed = done.returncode != 0
-        assert failed == (block.mark == "fails"), f"{block.where}: {line}\n{done.stderr}"
+        code, told = run_line(line[2:])
+        assert (code != 0) == (block.mark == "fails"), f"{block.where}: {line}\n{told}"
+
+
+def run_line(line: str) -> tuple[int, str]:
+    """Run a command as the shell would; in this process, where that makes no difference.
+
+    The command line is the same function either way (tests/test_house.py starts the program
+    itself); what is saved is a second or two of imports for each line.
+    """
+    words = spoken(line)
+    if words is not None:
+        done = command(Path.cwd(), *words[1:])
+        return done.code, done.out + done.err
+    scripts = Path(sys.executable).parent
+    env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    shell = subprocess.run(line, shell=True, env=env, capture_output=True, text=True)
+    return shell.returncode, shell.stdout + shell.stderr
+
+
+def test_lines_are_read_as_the_shell_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.csv", "a.csv"):
+        Path(name).touch()
+    assert spoken("sudare x 'a b' *.csv no*") == ["sudare", "x", "a b", "a.csv", "b.csv", "no*"]
+    assert spoken("sudare x '*.csv'") == ["sudare", "x", "*.csv"]
+    for line in (
+        "sudare x > y",
+        "sudare x | wc",
+        "sudare x & sudare y",
+        "sudare $HOME",
+        "sudare `x`",
+    ):
+        assert spoken(line) is None
+
+
+def test_failing_lines_fail_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in ("sudare nonsense", "sudare nonsense 2>&1"):
+        code, told = run_line(line)
+        assert code == 2
+        assert "nonsense" in told
 
 
 def test_blocks_are_found(tmp_path: Path) -> None:
@@ -180,6 +283,102 @@ def commands(command: Any, name: str) -> list[str]:
         if not sub.hidden
         for full in commands(sub, f"{name} {child}")
     ]
+
+
+def test_names_are_found() -> None:
+    assert "choose" in public_names(mechanisms)
+    assert "np" not in public_names(mechanisms)
+    assert public_names(learners) == learners.__all__
+    assert mentioned(counting, "METHODS")
+    assert not mentioned(counting, "METHOD")
+
+
+def test_every_kind_of_event_is_explained() -> None:
+    kinds = table(THEORY / "guarantees.md", "## Kinds")
+    told = {re.findall(r"`(\w+)", row[0])[0]: row for row in kinds}
+    events = {event.__name__: event for event in get_args(privacy.Event)}
+    assert set(told) == set(events)
+    for name, event in events.items():
+        tag = str(event.__struct_config__.tag)
+        assert f"`{tag}`" in told[name][1]
+        word = re.findall(r"`([\w:.,-]+)`", told[name][2])[0]
+        assert [type(e) for e in privacy.parse([word])] == [event]
+
+
+def test_every_mechanism_has_statement_proof_correction_code_and_test() -> None:
+    rows = table(THEORY / "index.md", "## Every mechanism")
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
+    # What the others are made of.
+    parts = {"draw_error", "bernoulli", "exponentials"}
+    expected = {*public_names(mechanisms), *learners.__all__, *counting.METHODS} - parts
+    expected |= {name for name in sampling.__all__ if name.startswith("draw_")}
+    expected |= {"account", "plan_seal", "publish_choice", "publish_combination"}
+    assert expected - {"PublicScaler"} <= named
+    for mechanism, statement, correction, code, test in rows:
+        assert links(correction), mechanism
+        if not statement.startswith("checked: "):
+            proved, *_ = [section(THEORY, link) for link in links(statement)]
+            assert all(words in proved for words in ("(proved", "*Proof", "∎")), mechanism
+        assert re.search(r"`src/", code), mechanism
+        assert re.search(r"`tests/", test), mechanism
+
+
+def table(page: Path, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its first line."""
+    lines = page.read_text().split(f"\n{heading}\n", 1)[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    stop = next((i for i in range(start, len(lines)) if lines[i][:1] != "|"), len(lines))
+    return [[c.strip() for c in line.strip("|").split("|")] for line in lines[start + 2 : stop]]
+
+
+def links(cell: str) -> list[str]:
+    return re.findall(r"\]\(([^)]+)\)", cell)
+
+
+def section(folder: Path, link: str) -> str:
+    """The text below the heading that a link leads to; the whole page without an anchor."""
+    name, _, anchor = link.partition("#")
+    text = (folder / name).read_text()
+    if not anchor:
+        return text
+    for heading in re.finditer(r"^(#+) (.+)$", text, re.M):
+        if re.sub(r"[^\w]+", "-", heading[2].lower()).strip("-") == anchor:
+            rest = text[heading.end() :]
+            return re.split(rf"^#{{1,{len(heading[1])}}} ", rest, maxsplit=1, flags=re.M)[0]
+    raise AssertionError(f"no such section: {link}")
+
+
+@pytest.mark.parametrize("folder", ["how-to", "theory", "tutorials"])
+def test_every_page_is_listed_where_readers_look(folder: str) -> None:
+    there = {page.name for page in (DOCS / folder).glob("*.md")} - {"index.md"}
+    listed = {link.partition("#")[0] for link in links((DOCS / folder / "index.md").read_text())}
+    assert there - listed == set()
+
+
+# Those of `plan_learning` take minutes; what they call is tested with the site.
+@pytest.mark.parametrize("name", ["count", "epsilon-belief", "epsilon-count", "epsilon-curve"])
+def test_pictures_are_what_the_tool_draws(name: str) -> None:
+    drawn = pictures.PICTURES[name]()
+    assert (pictures.IMAGES / f"{name}.svg").read_text() == drawn
+
+
+def test_every_route_is_in_the_reference() -> None:
+    """docs/reference/http.md has one heading for each route, such as `## GET /health`."""
+    served = {f"{endpoint.method} {endpoint.path}" for endpoint in ENDPOINTS}
+    served |= {f"GET {path}" for path in HEALTH_PATHS}
+    told = re.findall(r"^#+ `?([A-Z]+ /[^`\n]*)`?$", (REFERENCE / "http.md").read_text(), re.M)
+    assert sorted(told) == sorted(served)
+
+
+def test_every_file_that_the_docs_name_exists() -> None:
+    named = re.compile(r"`((?:src|tests|docs|tools|benchmarks)/[\w./*-]+)(?:::\w+)?`")
+    missing = [
+        f"{page.name}: {path}"
+        for page in pages()
+        for path in named.findall(page.read_text())
+        if not any(ROOT.glob(path))
+    ]
+    assert missing == []
 
 
 def test_every_test_that_the_docs_name_exists() -> None:

@@ -15,9 +15,11 @@ from benchmarks.table import Row, against, best_of, compare, markdown
 from tests.support import PACKAGE, ROOT
 
 TESTS = ROOT / "tests"
-NOT_MIRRORS = {TESTS / f"test_{name}.py" for name in ("consortia", "docs", "house", "readme")}
+NOT_MIRRORS = {
+    TESTS / f"test_{name}.py" for name in ("consortia", "deploy", "docs", "house", "readme")
+}
 LONGEST_FILE = 400
-MAY_IMPORT_SKLEARN = {"learners", "blending", "demo"}
+MAY_IMPORT_SKLEARN = {"learners", "blending", "demo", "experiments"}
 
 # A letter in brackets keeps each pattern from matching this file.
 UNWANTED = {
@@ -58,6 +60,10 @@ def test_every_test_file_mirrors_a_module() -> None:
         TESTS / m.parent.parent / f"test_{m.parent.name}.py"
         for m in modules()
         if m.stem == "__init__"
+    }
+    # What runs in browsers is tested from here as well.
+    mirrored |= {
+        TESTS / "collector" / f"test_{page}.py" for page in ("dashboard", "browser_client")
     }
     strays = {
         path

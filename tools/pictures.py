@@ -1,13 +1,22 @@
-"""Draw the pictures of the README from seeded runs: `python -m tools.pictures`."""
+"""Draw the pictures of the README and the manual from seeded runs: `python -m tools.pictures`.
 
+Words after it pick some of them: `python -m tools.pictures epsilon-learn count`.
+"""
+
+import math
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from sudare.counting import Survey, empty_tally, estimate, open_office, smooth
+from sudare.counting import Survey, empty_tally, estimate, open_office, signals, smooth
+from sudare.counting.charts import error_chart
+from sudare.counting.planning import plan
+from sudare.counting.simulation import simulate
 from sudare.mechanisms import draw_masks
 from sudare.randomness import seeded
-from sudare.site import plan_learning
+from sudare.site import LearningPlan, plan_learning
 from sudare.site.charts import Series, curves, standalone
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -52,6 +61,75 @@ def counting() -> str:
     return standalone(chart)
 
 
+def beliefs() -> str:
+    """How far a belief in a statement about one person can rise, at most, against ε."""
+    epsilons = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
+
+    def risen(belief: float) -> list[float]:
+        return [1 / (1 + (1 - belief) / belief * math.exp(-e)) for e in epsilons]
+
+    x = [math.log2(e) for e in epsilons]
+    series = [
+        Series("from 1 in 2", x, risen(0.5), "own"),
+        Series("from 1 in 10", x, risen(0.1), "blend"),
+        Series("from 1 in 100", x, risen(0.01), "party"),
+    ]
+    title = "the most a belief about one person can rise, against ε"
+    names = [f"{e:g}" for e in epsilons]
+    return standalone(curves(series, title, "ε", "belief afterwards, at most", names=names))
+
+
+def epsilon_for_learning() -> str:
+    """Blends of few and of many organisations against ε, between own model and pooled ceiling."""
+    few, many = (
+        plan_learning(rows=50, features=10, epsilon=1.0, parties=parties, runs=10)
+        for parties in (10, 100)
+    )
+    x = [math.log2(point.epsilon) for point in many.points]
+
+    def curve(told: LearningPlan, which: str) -> list[float]:
+        return [float(getattr(point, which)) for point in told.points]
+
+    series = [
+        Series("own model", x, curve(many, "own"), "own"),
+        Series("blend of 10", x, curve(few, "blend"), "plain"),
+        Series("blend of 100", x, curve(many, "blend"), "blend"),
+        Series("100 pooled", x, curve(many, "pooled"), "party"),
+    ]
+    names = [f"{point.epsilon:g}" for point in many.points]
+    title = "share of right predictions against ε, ten and a hundred organisations of fifty rows"
+    return standalone(curves(series, title, "ε", "share", names=names))
+
+
+def epsilon_for_counting() -> str:
+    """What `sudare plan count --users 10000 --rounds 50 --plot` draws."""
+    epsilons = (0.5 * 16 ** (i / 12) for i in range(13))
+    return error_chart([plan(10_000, 50, epsilon) for epsilon in epsilons])
+
+
+def two_prices() -> str:
+    """One run of the same survey of one signal at two prices."""
+    truth = signals.sine(48, low=0.3, high=0.7)
+    x = [float(t) for t in range(48)]
+    series = []
+    for epsilon, kind in ((1.0, "party"), (4.0, "blend")):
+        best = plan(20_000, 48, epsilon).best.survey
+        run = simulate(best, truth, 20_000, rng=3, blocks=True)
+        series.append(Series(f"ε = {epsilon:g}", x, run.raw[0].tolist(), kind))
+    series.append(Series("truth", x, truth.tolist(), "own"))
+    title = "estimated share over 48 rounds at two prices, 20,000 users"
+    return standalone(curves(series, title, "round", "share"))
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "learn": learning,
+    "count": counting,
+    "epsilon-belief": beliefs,
+    "epsilon-learn": epsilon_for_learning,
+    "epsilon-count": epsilon_for_counting,
+    "epsilon-curve": two_prices,
+}
+
 if __name__ == "__main__":
-    (IMAGES / "learn.svg").write_text(learning(), encoding="utf-8")
-    (IMAGES / "count.svg").write_text(counting(), encoding="utf-8")
+    for name in sys.argv[1:] or PICTURES:
+        (IMAGES / f"{name}.svg").write_text(PICTURES[name](), encoding="utf-8")

@@ -60,9 +60,9 @@ class Consortium:
         return np.ones(len(self.others)) if self.tampering is None else self.tampering
 
 
-def classification(features: int) -> Contract:
-    """Rows within norm 1, an intercept, classes 0 and 1."""
-    return Contract(features=features, row_norm=1.0, constant=INTERCEPT, classes=(0, 1))
+def classification(features: int, constant: float = INTERCEPT) -> Contract:
+    """Rows within norm 1, an intercept unless its constant is zero, classes 0 and 1."""
+    return Contract(features=features, row_norm=1.0, constant=constant, classes=(0, 1))
 
 
 def regression(features: int, target_bound: float) -> Contract:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from sudare.blending.matching import Records
 from sudare.blending.own import own_model
 from sudare.blending.received import Received, receive
 from sudare.randomness import seeded
-from sudare.releases import Contract
+from sudare.releases import Contract, MomentsRelease
 from tests.blending.parties import CLASSES, NUMBERS, moments, rows_and_targets, some_learners
 
 CONTRACTS = pytest.mark.parametrize("contract", [CLASSES, NUMBERS], ids=["classes", "numbers"])
@@ -141,6 +142,59 @@ def _at_its_word(found: Candidates) -> float:
     """Chance that organisations do not differ at all."""
     alike = ["alike" in name for name in found.names]
     return float(found.chances[alike].sum() / found.chances.sum())
+
+
+def kinds_of_rows(noise_std: float = 1.0, n: int = 2000) -> list[MomentsRelease]:
+    """The same coefficients everywhere, but columns that vary more here than there."""
+    pile = []
+    for k in range(20):
+        rng = seeded(300 + k)
+        table = rng.uniform(0.1, 0.55, size=3) * rng.uniform(-1, 1, size=(n, 3))
+        x = NUMBERS.rows(table) / NUMBERS.full_norm
+        y = table @ [0.9, -0.7, 0.5] + 0.1 * rng.normal(size=n)
+        noise = np.triu(noise_std * rng.normal(size=(4, 4)))
+        pile.append(
+            moments(
+                f"{k}",
+                NUMBERS,
+                n=n,
+                noise_std=noise_std,
+                cross=tuple(x.T @ y + noise_std * rng.normal(size=4)),
+                gram=tuple((x.T @ x + noise)[np.triu_indices(4)]),
+            )
+        )
+    return pile
+
+
+def test_other_rows_are_not_other_coefficients() -> None:
+    """Σxxᵀ explains how Σyx differ; where all send the same Σxxᵀ, the coefficients must differ."""
+    pile = kinds_of_rows()
+    gram = tuple(np.mean([release.gram for release in pile], axis=0))
+    hidden = [msgspec.structs.replace(release, gram=gram) for release in pile]
+    own = own_records(NUMBERS)
+    said, unsaid = (
+        _at_its_word(moments_candidates(receive(releases), own, own_model(own)))
+        for releases in (pile, hidden)
+    )
+    assert said > 0.8
+    assert unsaid < 0.05
+
+
+def test_noise_in_the_rows_explains_nothing() -> None:
+    """A Σxxᵀ that noise covers moves nothing, even if a few that stand out are sent on purpose."""
+    pile = kinds_of_rows(noise_std=600.0)
+    loud = [
+        msgspec.structs.replace(release, gram=tuple(3 * np.array(release.gram)))
+        for release in pile[:4]
+    ]
+    for releases in (pile, [*loud, *pile[4:]]):
+        gram = tuple(np.mean([release.gram for release in releases], axis=0))
+        hidden = [msgspec.structs.replace(release, gram=gram) for release in releases]
+        own = own_records(NUMBERS)
+        found, without = (
+            moments_candidates(receive(pile), own, own_model(own)) for pile in (releases, hidden)
+        )
+        np.testing.assert_allclose(found.beliefs.target, without.beliefs.target, atol=1e-9)
 
 
 def test_vague_beliefs_leave_their_chance_to_the_own_model() -> None:

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 
 from sudare.blending.explain import Explanation
-from sudare.blending.hedged import LEAST_OWN, HedgedBlend
+from sudare.blending.hedged import ALONE, LEAST_OWN, HedgedBlend
 from sudare.checks import InvalidInput, PrivacyError
 from sudare.randomness import seeded
 from sudare.releases import Contract
@@ -58,6 +58,22 @@ def test_weights_lie_on_the_simplex(contract: Contract) -> None:
     assert len(blend.weights_) == len(blend.components_) == len(blend.candidates_)
     assert blend.components_.shape[1] == contract.dimension
     assert blend.candidates_[0] == "own model"
+
+
+@CONTRACTS
+def test_vague_releases_leave_classes_to_the_own_model_alone(contract: Contract) -> None:
+    """Near even odds the least weight of another would decide. Numbers stay a mixture."""
+    vague = [moments(f"M{k}", contract, seed=k, noise_std=1e4) for k in range(12)]
+    blend, alone = fitted(contract, vague), fitted(contract, [])
+    table, _, _ = rows_and_targets(contract, 200, 64)
+    if contract is CLASSES:
+        assert blend.weights_.tolist() == [1.0] + [0.0] * (len(blend.weights_) - 1)
+        both = blend.predict_proba(table), alone.predict_proba(table)
+        np.testing.assert_allclose(*both, rtol=1e-12)
+        assert fitted(contract).weights_[0] <= ALONE
+    else:
+        assert ALONE < blend.weights_[0] < 1
+    assert not blend.explain().helped
 
 
 @CONTRACTS

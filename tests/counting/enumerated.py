@@ -38,12 +38,13 @@ def law_of_blocks(survey: Survey, held: list[int], users: int) -> Law:
     assert users <= survey.rounds
     law: Law = defaultdict(float)
     numbers = range(survey.rounds)
-    ways = list(product(permutations(numbers), permutations(numbers, users)))
+    sets = combinations(numbers, survey.slots)
+    ways = list(product(sets, permutations(numbers, users)))
     for bits, chance in _placements(held, users):
-        for order, seats in ways:
+        for own, seats in ways:
             part: Law = {(0,) * (2 * survey.cells): chance / len(ways)}
             for seat, row in zip(seats, bits.tolist(), strict=True):
-                slots = [order[(seat + j) % survey.rounds] for j in range(survey.slots)]
+                slots = [(seat + t) % survey.rounds for t in own]
                 part = _added(part, _slots_law(survey, row, slots))
             for key, p in part.items():
                 law[key] += p

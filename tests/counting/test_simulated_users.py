@@ -78,7 +78,7 @@ def test_reports_of_a_round_in_a_large_survey() -> None:
 
 
 def test_blocks_are_those_of_the_ticket_office() -> None:
-    """Of a block's first two users, a third sit opposite, and share no round."""
+    """Of a block's first two users, four in nine share no round and one in nine both."""
     two_of_four = Survey(name="t", rounds=4, epsilon=1.0, method="masks", slots=2)
     serials = (4 * np.arange(6_000)[:, None] + np.arange(2)).ravel()
     office = open_office(two_of_four, bytes(32))
@@ -86,8 +86,9 @@ def test_blocks_are_those_of_the_ticket_office() -> None:
     drawn = np.stack(_block_rounds(two_of_four, 2, 6_000, seeded(1)), axis=1).reshape(-1, 2, 2)
     for rounds in (issued, drawn):
         shared = (rounds[:, 0, :, None] == rounds[:, 1, None, :]).sum(axis=(1, 2))
-        counts = np.bincount(shared, minlength=2)
-        assert only_counts_fit(counts, [1 / 3, 2 / 3], [[0.25, 0.75], [0.42, 0.58]])
+        counts = np.bincount(shared, minlength=3)
+        off = [[0.39, 0.5, 0.11], [0.44, 0.4, 0.16]]
+        assert only_counts_fit(counts, [4 / 9, 4 / 9, 1 / 9], off)
         assert only_counts_fit(np.bincount(rounds.ravel()), np.full(4, 0.25), [[0.2, 0.3] * 2])
 
 

@@ -1,6 +1,6 @@
 """Tickets: every round covered alike, nobody aims, nobody forges."""
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 import msgspec
 import numpy as np
@@ -21,8 +21,13 @@ def masks(rounds: int, slots: int = 1, name: str = "s") -> Survey:
     return Survey(name=name, rounds=rounds, epsilon=1.0, method="masks", slots=slots)
 
 
-def rounds_of(survey: Survey, serials, key: bytes = KEY) -> np.ndarray:
-    return np.array([own.rounds for own in open_office(survey, key).issue_many(serials)])
+def rounds_of(survey: Survey, numbers, key: bytes = KEY) -> np.ndarray:
+    return np.array([own.rounds for own in open_office(survey, key).issue_many(numbers)])
+
+
+def last_number(rounds: int) -> int:
+    """Of the last whole block."""
+    return (MAX_SERIAL + 1) // rounds * rounds - 1
 
 
 @given(rounds=st.integers(1, 30), data=st.data())
@@ -36,9 +41,38 @@ def test_every_complete_block_covers_every_round_alike(rounds, data):
 
 
 def test_a_shifted_block_covers_most_rounds_only():
-    """The reject arm: any T serials in a row are not a block."""
+    """The reject arm: any T tickets in a row are not a block."""
     mine = rounds_of(masks(12), np.arange(12) + 6)
     assert np.bincount(mine.ravel(), minlength=12).max() > 1
+
+
+@given(rounds=st.integers(1, 30), data=st.data())
+def test_a_block_is_dealt_like_cards(rounds, data):
+    """Every serial of it once, and nobody else's."""
+    slots = data.draw(st.integers(1, min(rounds, 30)))
+    block = data.draw(st.integers(0, MAX_SERIAL // rounds - 1))
+    numbers = np.arange(rounds) + block * rounds
+    dealt = [own.serial for own in open_office(masks(rounds, slots), KEY).issue_many(numbers)]
+    assert sorted(dealt) == numbers.tolist()
+
+
+def test_with_one_slot_the_serial_tells_the_round():
+    for own in open_office(masks(12), KEY).issue_many(range(100)):
+        assert own.rounds == (own.serial % 12,)
+
+
+def test_methods_without_rounds_of_their_own_number_tickets_as_they_come():
+    for survey in (SURVEYS[2], TREE):
+        issued = open_office(survey, KEY).issue_many([5, MAX_SERIAL])
+        assert [own.serial for own in issued] == [5, MAX_SERIAL]
+
+
+def test_every_order_of_a_block_is_as_likely():
+    """So that who holds some tickets of a block knows no more of the others' than that."""
+    dealt = rounds_of(masks(4), range(4 * 6000)).reshape(-1, 4)
+    every = [4**3 * a + 16 * b + 4 * c + d for a, b, c, d in permutations(range(4))]
+    counts = np.bincount(dealt @ (4 ** np.arange(3, -1, -1)), minlength=256)[every]
+    assert only_counts_fit(counts, [1 / 24] * 24, [[1.3 / 24] * 12 + [0.7 / 24] * 12])
 
 
 def test_orders_differ_between_blocks_keys_and_surveys():
@@ -61,7 +95,7 @@ def test_every_place_gets_every_round_equally_often():
 
 @pytest.mark.parametrize("slots", [2, 3])
 def test_the_reporters_of_a_round_are_any_of_their_block(slots):
-    """All sets of g tickets alike: neighbours in serial, who may be alike, come no oftener."""
+    """All sets of g alike: those who join together, and may be alike, come no oftener."""
     blocks = 4000
     mine = rounds_of(masks(6, slots), range(6 * blocks)).reshape(blocks, 6, slots)
     sets = list(combinations(range(6), slots))
@@ -105,8 +139,8 @@ SURVEYS = [
 @pytest.mark.parametrize("survey", SURVEYS, ids=lambda survey: survey.method)
 def test_cells_are_the_tickets_own(survey):
     office = open_office(survey, KEY)
-    serials = [0, 1, 12, 13, 14, 1000, MAX_SERIAL, 5, 5]
-    for own in office.issue_many(serials):
+    numbers = [0, 1, 12, 13, 14, 1000, last_number(13), 5, 5]
+    for own in office.issue_many(numbers):
         mine = [t for t in range(13) if own.slot_of(survey, t) is not None]
         assert [own.slot_of(survey, t) for t in mine] == list(range(own.slots(survey)))
         cells = office.cells([own.serial] * (len(mine) + 2), [*range(len(mine) + 1), -1]).tolist()
@@ -122,11 +156,11 @@ def test_cells_are_the_tickets_own(survey):
 @pytest.mark.parametrize("survey", SURVEYS, ids=lambda survey: survey.method)
 def test_many_at_once_are_as_one_by_one(survey):
     office = open_office(survey, KEY)
-    serials = np.random.default_rng(0).integers(0, MAX_SERIAL, 60)
-    together = office.issue_many(serials)
-    assert together == [office.issue(int(serial)) for serial in serials]
-    assert together == open_office(survey, KEY).issue_many(serials.tolist())
-    slots = np.arange(60) % 15
+    numbers = np.random.default_rng(0).integers(0, last_number(13), 60)
+    together = office.issue_many(numbers)
+    assert together == [office.issue(int(number)) for number in numbers]
+    assert together == open_office(survey, KEY).issue_many(numbers.tolist())
+    serials, slots = [own.serial for own in together], np.arange(60) % 15
     cells = [office.cells([s], [j])[0] for s, j in zip(serials, slots, strict=True)]
     assert office.cells(serials, slots).tolist() == cells
     assert office.issue_many([]) == []
@@ -144,8 +178,8 @@ def test_batches_larger_than_the_memory_allowed(monkeypatch):
 def test_marks_are_worth_nothing_elsewhere():
     survey = masks(13, 4)
     office = open_office(survey, KEY)
-    serials = [3, 4, MAX_SERIAL]
-    marks = [own.mark for own in office.issue_many(serials)]
+    issued = office.issue_many([3, 4, last_number(13)])
+    serials, marks = [own.serial for own in issued], [own.mark for own in issued]
     assert len(set(marks)) == 3
     assert office.authentic(serials, b"".join(marks)).tolist() == [True] * 3
     # Swapped, of another survey, of another key.
@@ -160,14 +194,16 @@ def test_marks_are_worth_nothing_elsewhere():
 
 def test_a_mark_with_any_bit_changed_is_refused():
     office = open_office(masks(13, 4), KEY)
-    mark = office.issue(9).mark
+    own = office.issue(9)
+    mark = own.mark
     forged = b"".join(
         bytes(b ^ (1 << bit) * (i == place) for i, b in enumerate(mark))
         for place in range(16)
         for bit in range(8)
     )
-    assert not office.authentic([9] * 128, forged).any()
-    assert not office.authentic([9], bytes(16)).any()
+    assert not office.authentic([own.serial] * 128, forged).any()
+    assert not office.authentic([own.serial], bytes(16)).any()
+    assert office.authentic([own.serial], mark).all()
 
 
 def test_serials_never_issued_are_not_authentic_and_spoil_no_batch():
@@ -175,13 +211,13 @@ def test_serials_never_issued_are_not_authentic_and_spoil_no_batch():
     good = office.issue(1)
     batch = unpack(
         Report(2**64 - 1, 0, 1, bytes(16)).pack()
-        + Report(1, 0, 1, good.mark).pack()
+        + Report(good.serial, 0, 1, good.mark).pack()
         + Report(2**48, 0, 1, good.mark).pack()
     )
     assert office.authentic(batch.serials, batch.marks).tolist() == [False, True, False]
     # A mark is not enough: beyond the last serial nothing is issued.
-    with pytest.raises(InvalidInput, match="Expected serials between 0 and"):
-        office.issue(2**48)
+    with pytest.raises(InvalidInput, match="Expected numbers between 0 and"):
+        office.issue(last_number(13) + 1)
     with pytest.raises(InvalidInput, match="Expected serials between 0 and"):
         office.cells(batch.serials, batch.slots)
 
@@ -232,14 +268,17 @@ def test_an_office_does_not_show_its_keys():
 
 def test_one_round_and_a_million():
     assert rounds_of(masks(1), [0, 1, MAX_SERIAL]).tolist() == [[0]] * 3
-    long = Survey(name="long", rounds=1_000_000, epsilon=1.0)
-    office = open_office(long, KEY)
-    own = office.issue_many([0, 1, 999_999, MAX_SERIAL])
-    assert office.cells([0, 1], [0, 0]).tolist() == [own[0].rounds[0], own[1].rounds[0]]
+    for slots in (1, 3):
+        office = open_office(masks(1_000_000, slots), KEY)
+        own = office.issue_many([0, 1, 999_999, last_number(1_000_000)])
+        assert len({each.serial for each in own}) == 4
+        for each in own:
+            cells = office.cells([each.serial] * slots, range(slots))
+            assert cells.tolist() == list(each.rounds)
 
 
 def test_tickets_travel_as_json():
-    for own in open_office(masks(13, 4), KEY).issue_many([0, MAX_SERIAL]):
+    for own in open_office(masks(13, 4), KEY).issue_many([0, last_number(13)]):
         text = msgspec.json.encode(own)
         assert msgspec.json.decode(text, type=Ticket) == own
 
@@ -247,7 +286,7 @@ def test_tickets_travel_as_json():
 def test_golden_ticket():
     """A change here makes every ticket in use worthless."""
     own = open_office(masks(13, 4), KEY).issue(100)
-    assert (own.mark.hex(), own.rounds) == GOLDEN
+    assert (own.serial, own.mark.hex(), own.rounds) == GOLDEN
 
 
-GOLDEN = ("a6e77eb8d4ee83c6ac6d80b7b6b44a56", (4, 5, 8, 10))
+GOLDEN = (100, "a6e77eb8d4ee83c6ac6d80b7b6b44a56", (4, 5, 7, 12))

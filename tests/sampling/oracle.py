@@ -21,7 +21,7 @@ def projected(
     u = np.asarray(direction) / np.linalg.norm(direction)
     middle = float(u @ centre)
     low, high = max(-radius, middle - reach), min(radius, middle + reach)
-    points = np.linspace(low, high, 1201)
+    points = np.linspace(low, high, 601)
     if len(u) == 1:
         log_values = -potential(points[:, None] * u)
         values = np.exp(log_values - log_values.max())
@@ -32,7 +32,7 @@ def projected(
         room = np.sqrt(np.maximum(radius**2 - points**2, 0.0)) if radius < math.inf else math.inf
         bottom = np.maximum(-room, side - reach) + np.zeros_like(points)
         width = np.maximum(np.minimum(room, side + reach) - bottom, 0.0)
-        nodes, weights = np.polynomial.legendre.leggauss(80)
+        nodes, weights = np.polynomial.legendre.leggauss(40)
         t = bottom[:, None] + width[:, None] * (nodes + 1) / 2
         thetas = points[:, None, None] * u + t[..., None] * across
         log_values = -potential(thetas.reshape(-1, 2)).reshape(t.shape)

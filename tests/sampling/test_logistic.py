@@ -249,18 +249,20 @@ class TestLaw:
         target = LogisticPosterior(PLANE, 20.0, 0.5, radius, wall)
         settled = settle(target)
         assert settled.pull > 0
+        directions = ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8])
+
+        def laws(factor: float) -> list[Any]:
+            smooth = scaled(target, factor).potential
+            return [projected(smooth, u, np.zeros(2), 5.0, target.limit) for u in directions]
+
+        right, wrong = laws(1.0), [laws(1 / 1.5), laws(1.5)]
         for pull in (settled.pull, settled.pull / 3):
             envelope = radial_envelope(target, settled.centre, 1000, pull)
             sample = draw_radial(envelope, 4_000, seeded(7)).values
             assert np.linalg.norm(sample, axis=1).max() <= target.limit
-            refused = 0
-            for u in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8]):
-                smooth, limit = target.potential, target.limit
-                assert fits(sample @ u, projected(smooth, u, np.zeros(2), 5.0, limit))
-                for factor in (1 / 1.5, 1.5):
-                    wrong = projected(scaled(target, factor).potential, u, np.zeros(2), 5.0, limit)
-                    refused += not fits(sample @ u, wrong)
-            assert refused
+            seen = [sample @ u for u in directions]
+            assert all(map(fits, seen, right))
+            assert not all(all(map(fits, seen, each)) for each in wrong)
 
     @pytest.mark.parametrize("p", [10, 20])
     def test_many_dimensions(self, p: int) -> None:

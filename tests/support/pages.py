@@ -1,6 +1,7 @@
 """The code blocks of the pages people read."""
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 
+READMES = ("README.md", "README.ja.md")
 _FENCE = re.compile(r"^ *(?P<ticks>`{3,}|~{3,}) *(?P<info>[^`]*)$")
 
 
@@ -38,8 +40,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page with examples."""
-    readme = ROOT / "README.md"
-    return [readme] * readme.exists() + sorted((ROOT / "docs").rglob("*.md"))
+    readmes = [ROOT / name for name in READMES]
+    return [r for r in readmes if r.exists()] + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -65,3 +67,22 @@ def not_tested() -> list[str]:
         for block in blocks(page)
         if block.mark.startswith("notest")
     ]
+
+
+def code_in(page: Path) -> list[tuple[str, str]]:
+    """The language and the code of every block, without comments: those may be translated."""
+    return [(b.language, re.sub(r"\s*#.*", "", b.text)) for b in blocks(page)]
+
+
+def spoken(line: str) -> list[str] | None:
+    """The words of a command, wildcards filled in; None where only a shell would do."""
+    bare = re.sub(r"'[^']*'", "", line)
+    if re.search(r"[$`]", bare) or re.search(r"[|&;<>()]", re.sub(r'"[^"]*"', "", bare)):
+        return None
+    reader = shlex.shlex(line, posix=False)
+    reader.whitespace_split, reader.commenters = True, "#"
+    words: list[str] = []
+    for word in reader:
+        found = sorted(str(p) for p in Path().glob(word)) if re.search(r"[*?[]", word) else []
+        words += found or shlex.split(word)
+    return words

@@ -25,9 +25,30 @@ _SETTINGS = {
 }
 
 
+class Server:
+    """A running server; `schema` makes a place on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._data, self._log, self._port = folder / "data", folder / "log", _free_port()
+        self.address = f"postgresql://sudare:unspoken@127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        options = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
+        start = ["-D", str(self._data), "-l", str(self._log), "-o", f"-p {self._port} {options}"]
+        _run("pg_ctl", *start, "-w", "-t", "60", "start")
+
+    def stop(self) -> None:
+        """At once, as if the power were cut."""
+        _run("pg_ctl", "-D", str(self._data), "-m", "immediate", "-w", "stop")
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+
 @contextmanager
-def server() -> Iterator[str]:
-    """The address of a running server; `schema` makes a place on it."""
+def running() -> Iterator[Server]:
+    """A server of one's own, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="sudare-postgres-"))
     try:
         if os.geteuid() == 0:
@@ -36,16 +57,21 @@ def server() -> Iterator[str]:
             os.chown(folder, account.pw_uid, account.pw_gid)
         data = folder / "data"
         _run("initdb", "--auth=trust", "--username=sudare", "--no-sync", "-D", str(data))
-        port = _free_port()
-        options = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
-        start = ["-D", str(data), "-l", str(folder / "log"), "-o", f"-p {port} {options}"]
-        _run("pg_ctl", *start, "-w", "-t", "60", "start")
+        server = Server(folder)
+        server.start()
         try:
-            yield f"postgresql://sudare:unspoken@127.0.0.1:{port}"
+            yield server
         finally:
-            _run("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The address of a server that nobody restarts."""
+    with running() as made:
+        yield made.address
 
 
 def schema(address: str, name: str) -> str:

@@ -33,8 +33,6 @@ DIRECTION = 0.1
 """Chance that a belief holds for its direction only."""
 UNUSUAL = 4.0
 """Own truth's variance about the centre, against that of the others."""
-CAUTION = 1.5
-"""A belief that can settle a share w of what own rows leave open has w^CAUTION of its chance."""
 SINGLE_GROUP = 0.6
 """Chance that all organisations are of one kind, before the releases are seen."""
 UNSURE = 0.15
@@ -104,9 +102,12 @@ def moments_candidates(received: Received, own: Records, alone: OwnModel) -> Can
     second = np.maximum(second, 1e-9)
     # One record's yx varies by at most E[y²xxᵀ].
     size = 1.0 if own.noise_variance is None else max(float((own.targets**2).mean()), 1e-6)
+    values = held.cross / n[:, None] @ axes
+    variances = size * second / n[:, None] + ((held.noise_std / n) ** 2)[:, None]
+    moved, doubt = _by_rows(held, axes, second, values, variances)
     spread = Spread(
-        held.cross / n[:, None] @ axes,
-        size * second / n[:, None] + ((held.noise_std / n) ** 2)[:, None],
+        values - moved,
+        variances + doubt[:, None],
         second**2 / (second**2).mean(),
         np.full(len(second), size / (len(second) + 2)),
     )
@@ -118,6 +119,33 @@ def moments_candidates(received: Received, own: Records, alone: OwnModel) -> Can
     view = _View(spread, axes, second, size * second / len(own), law, *errors, constant**2)
     about: About = "labels" if own.noise_variance is None else "targets"
     return _candidates(view, about, held.parties, contract, own, alone)
+
+
+def _by_rows(
+    held: Moments, axes: Array, second: Array, values: Array, variances: Array
+) -> tuple[Array, Array]:
+    """How far its own kind of rows moved each Σyx/n, along the axes; the variance left in that.
+
+    Σyx/n is about E[xxᵀ]w with one w for all, so what an organisation's E[xxᵀ] differs from the
+    mean moves it by that difference times w. Both are known with errors: w is drawn towards zero,
+    and a released difference counts as far as all of them vary beyond their noise.
+    """
+    many, p = values.shape
+    n = held.n.astype(np.float64)
+    noise = (held.noise_std / n) ** 2 * (1 + 1 / p)
+    share = (1 / noise) / (1 / noise).sum()
+    grams = axes.T @ (held.gram / n[:, None, None]) @ axes
+    apart = grams - np.einsum("m,mij->ij", share, grams)
+    # The median, so that a few hostile releases cannot say how far honest ones vary; and beyond
+    # two standard deviations of what noise does to it.
+    beyond = (apart**2).mean(axis=(1, 2)) - noise * (1 + 4 / (p * np.sqrt(many)))
+    varies = max(float(np.median(beyond)), 0.0)
+    counts = varies / (varies + noise)
+    precision = (1 / variances).sum(axis=0)
+    mean = (values / variances).sum(axis=0) / precision
+    size = max(float(((mean**2 - 1 / precision) / second**2).mean()), 0.0)
+    w = mean * second * size / np.maximum(second**2 * size + 1 / precision, 1e-300)
+    return counts[:, None] * (apart @ w), counts * noise * float(w @ w)
 
 
 def learner_candidates(received: Received, own: Records, alone: OwnModel) -> Candidates:
@@ -217,7 +245,7 @@ def _candidates(
     settled = np.array([view.own_variance / (view.own_variance + c.variance) for c in centres])
     # Directions that the penalty holds fast anyway do not count.
     worth = settled @ (informed / (informed + penalty)) / (informed / (informed + penalty)).sum()
-    chances = np.array([centre.chance for centre in centres]) * worth**CAUTION
+    chances = np.array([centre.chance for centre in centres]) * worth
     names = [centre.name for centre in centres]
     contributions = np.array([centre.contributions for centre in centres])
     return Candidates(

@@ -27,10 +27,13 @@ from sudare.blending.received import Received, receive
 from sudare.learners.base import read
 from sudare.releases import Contract, Release
 
-OWN = 0.3
+OWN = 0.1
 """Chance, before own labels are seen, that the releases say nothing about own rows."""
 LEAST_OWN = 0.1
 """Weight that the own model keeps whatever the evidence: own rows may have been lucky."""
+ALONE = 0.6
+"""Beyond this weight the own model classifies alone. Few rows of many columns leave it close to
+even odds everywhere, and then a few hundredths of a sure and wrong candidate would decide."""
 AS_RECEIVED = 0.1
 """Share of received coefficients as they are, against what they suggest together."""
 FEWEST = 5
@@ -85,9 +88,9 @@ class HedgedBlend(Blend):
         if contract.classes is not None:
             self.classes_ = np.array(contract.classes)
         judged = list(_judge(own, received))
-        log_weights = np.concatenate([kind.log_weights for kind in judged])
-        weights = (1 - LEAST_OWN) * np.exp(log_weights - logsumexp(log_weights))
-        weights[0] += LEAST_OWN
+        weights = _weights(
+            np.concatenate([kind.log_weights for kind in judged]), contract.task == "classification"
+        )
         theta = np.concatenate([kind.theta for kind in judged])
         self.candidates_ = tuple(name for kind in judged for name in kind.names)
         self._keep(
@@ -153,6 +156,15 @@ def _judge(own: Records, received: Received) -> list[_Judged]:
         np.zeros(many),
     )
     return [first, *judged]
+
+
+def _weights(log_weights: Array, classifies: bool) -> Array:
+    """Of the own model first, then of all others; they add up to one."""
+    weights = (1 - LEAST_OWN) * np.exp(log_weights - logsumexp(log_weights))
+    weights[0] += LEAST_OWN
+    if classifies and weights[0] > ALONE:
+        weights[0], weights[1:] = 1.0, 0.0
+    return weights
 
 
 def _fitted(own: Records, found: Candidates, chance: float, kind: str, places: Array) -> _Judged:

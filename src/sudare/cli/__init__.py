@@ -19,7 +19,16 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare import __version__, checks
-from sudare.cli import counting, desk, models, releases
+from sudare.cli import (
+    collector,
+    counting,
+    desk,
+    experiments,
+    federation,
+    models,
+    recount,
+    releases,
+)
 from sudare.cli.console import AsJson, Seed, err, number, out, print_json, progress
 
 app = typer.Typer(
@@ -165,10 +174,14 @@ def audit(
         raise typer.Exit(REFUTED)
 
 
+collector.register(app)
+recount.register(app)
 desk.register(app)
+federation.register(app)
 releases.register(app)
 counting.register(app)
 models.register(app, counting.plans)
+experiments.register(app)
 
 
 def main() -> None:

@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare import checks
+from sudare.cli.clients import simulate_clients
 from sudare.cli.console import AsJson, Seed, number, out, print_json, progress
+from sudare.cli.sparks import sparks
 
 if TYPE_CHECKING:
     from sudare.counting import Survey
@@ -18,10 +20,9 @@ if TYPE_CHECKING:
     from sudare.counting.simulation import Simulation
 
 plans = typer.Typer(help="Find out beforehand what a count, or learning together, will be worth.")
-simulations = typer.Typer(help="Run a count on made-up or recorded people.")
+simulations = typer.Typer(help="Run a count on made-up or recorded people, in here or over HTTP.")
 
 _BAR = 20
-_SPARKS = "▁▂▃▄▅▆▇█"
 _SIGNALS = ("constant", "sine", "step", "walk", "independent")
 
 Users = Annotated[int | None, typer.Option(help="How many people take part.", min=1)]
@@ -38,6 +39,7 @@ Changes = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands to the whole."""
     app.add_typer(plans, name="plan", no_args_is_help=True)
+    simulations.command("clients")(simulate_clients)
     app.add_typer(simulations, name="simulate", no_args_is_help=True)
 
 
@@ -340,18 +342,7 @@ def _show_simulation(told: "Simulation") -> None:
         ("estimate", told.raw[0]),
         ("smoothed", told.smoothed[0]),
     ):
-        out.print(f"  {name:9} {_sparks(curve)}", highlight=False)
-
-
-def _sparks(curve: Any, width: int = 60) -> str:
-    """A line of blocks; a blank where there is no estimate."""
-    import numpy as np
-
-    step = max(1, -(-len(curve) // width))
-    picked = np.asarray(curve)[::step]
-    return "".join(
-        " " if np.isnan(v) else _SPARKS[min(7, int(8 * min(1.0, max(0.0, v))))] for v in picked
-    )
+        out.print(f"  {name:9} {sparks(curve)}", highlight=False)
 
 
 def _write_runs(told: "Simulation", file: Path) -> None:

@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 
 from sudare import checks
+from sudare.counting.coins import draw_coins, words_of
 from sudare.counting.reports import Report
 from sudare.counting.survey import Survey
 from sudare.counting.tickets import MARK_BYTES, MAX_SERIAL, Ticket
-from sudare.mechanisms import draw_masks
 from sudare.randomness import Generator, is_secure, secure
 
 _VERSION = 1
@@ -175,13 +175,7 @@ class Reporter:
             )
         _check_ticket(survey, ticket)
         rng = secure() if rng is None else rng
-        slots = ticket.slots(survey)
-        runs, coins = 1, b""
-        if survey.method == "rappor":
-            runs = slots
-        elif survey.method == "tree":
-            coins = rng.integers(0, 2, size=slots, dtype=np.uint8).tobytes()
-        flips = draw_masks(survey.law, runs, rng).tobytes()
+        flips, coins = draw_coins(survey, ticket.slots(survey), words_of(rng))
         state = _State(_VERSION, ticket, flips, coins, not is_secure(rng), {})
         store.save(msgspec.msgpack.encode(state))
         return cls(survey, store)
@@ -196,6 +190,11 @@ class Reporter:
         return self._state.simulated
 
     @property
+    def round(self) -> int:
+        """The latest round it was asked about, −1 before the first: none before it is answered."""
+        return self._state.round
+
+    @property
     def finished(self) -> bool:
         """Whether every report of this ticket has been made."""
         return len(self._state.sent) == self.ticket.slots(self.survey)
@@ -205,8 +204,7 @@ class Reporter:
 
         Rounds come in order; those missed stay unreported. The same round again repeats its report.
         """
-        if not (isinstance(bit, bool | np.bool_) or (_whole(bit) and bit in (0, 1))):
-            raise checks.InvalidInput("Expected bit to be 0 or 1")
+        check_bit(bit)
         if not _whole(round) or not 0 <= round < self.survey.rounds:
             raise checks.InvalidInput(f"Expected round between 0 and {self.survey.rounds - 1}")
         self._reload()
@@ -244,6 +242,12 @@ class Reporter:
         saved = msgspec.msgpack.encode(after)
         self._store.save(saved)
         self._state, self._saved = after, saved
+
+
+def check_bit(bit: object) -> None:
+    """Refuse what is neither 0 nor 1, without saying what it was."""
+    if not (isinstance(bit, bool | np.bool_) or (_whole(bit) and bit in (0, 1))):
+        raise checks.InvalidInput("Expected bit to be 0 or 1")
 
 
 def _sync_folder(folder: Path) -> None:

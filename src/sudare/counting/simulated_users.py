@@ -129,20 +129,19 @@ def _distinct_rounds(survey: Survey, users: int, runs: int, rng: Generator) -> l
 def _block_rounds(survey: Survey, users: int, runs: int, rng: Generator) -> list[Rounds]:
     """Rounds from blocks of tickets, as `sudare.counting.tickets` gives them out.
 
-    A block puts all rounds in a circle and its users on seats there; seat i takes those from i on.
+    A block has a seat for each round and deals them to its users; with more than one slot, seat i
+    takes the rounds of a set of the block's own, moved on by i.
     """
-    rounds, g = survey.rounds, survey.slots
+    rounds = survey.rounds
     blocks = -(-users // rounds)
-    numbers = np.arange(rounds, dtype=np.min_scalar_type(rounds + g))
-    orders, seats = (np.tile(numbers, (runs * blocks, 1)) for _ in range(2))
-    rng.permuted(orders, axis=1, out=orders)
-    if g > 1:
-        rng.permuted(seats, axis=1, out=seats)
+    seats = np.tile(np.arange(rounds, dtype=np.min_scalar_type(2 * rounds)), (runs * blocks, 1))
+    rng.permuted(seats, axis=1, out=seats)
+    if survey.slots == 1:
+        return [seats.reshape(runs, -1)[:, :users].ravel()]
+    sets = _distinct_rounds(survey, blocks, runs, rng)
     return [
-        np.take_along_axis(orders, (seats + numbers.dtype.type(j)) % rounds, axis=1)
-        .reshape(runs, -1)[:, :users]
-        .ravel()
-        for j in range(g)
+        ((seats + own[:, None].astype(seats.dtype)) % rounds).reshape(runs, -1)[:, :users].ravel()
+        for own in sets
     ]
 
 

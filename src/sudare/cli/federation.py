@@ -1,0 +1,92 @@
+"""Commands of a federation: write its files, answer a question, start Flower quietly."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sudare import checks
+from sudare.cli.console import out
+from sudare.cli.options import StudyFile
+
+federation = typer.Typer(help="Run a study over a federation engine; each node its own master.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the whole."""
+    app.add_typer(federation, name="federation", no_args_is_help=True)
+
+
+@federation.command("init")
+def init(
+    study: StudyFile = Path("study.toml"),
+    app: Annotated[Path, typer.Option(help="Folder for the Flower app.")] = Path("app"),
+    node: Annotated[Path, typer.Option(help="Where to write the node's configuration.")] = Path(
+        "node.toml"
+    ),
+    party: Annotated[str, typer.Option(help="Your organisation's name.")] = "Hospital A",
+    data: Annotated[str, typer.Option(help="CSV or Parquet file of the node's rows.")] = "data.csv",
+) -> None:
+    """Write the app that the server runs, and a node's own configuration.
+
+    The app folder is for whoever starts runs, the configuration for each organisation.
+    """
+    from sudare.federation import write_app, write_node
+    from sudare.study import read_study
+
+    described = read_study(study)
+    if node.exists():
+        raise checks.InvalidInput(f"{node} exists: choose another place with --node")
+    written = [*write_app(app, described), *write_node(node, party, data)]
+    for path in written:
+        out.print(f"Wrote {path}")
+    out.print(f"The server asks under the terms in {app}/pyproject.toml; each node checks them.")
+
+
+@federation.command("answer")
+def answer(
+    node: Annotated[Path, typer.Argument(help="The node's configuration.", metavar="NODE.toml")],
+) -> None:
+    """Answer one question: bytes on standard input, bytes on standard output.
+
+    For an engine that runs as another user than the one who may read the data.
+    """
+    from sudare.federation import answer as made
+    from sudare.federation.messages import LARGEST_QUESTION
+
+    question = sys.stdin.buffer.read(LARGEST_QUESTION + 1)
+    sys.stdout.buffer.write(made(question, node))
+    sys.stdout.buffer.flush()
+
+
+@federation.command(
+    "flower", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def flower(
+    words: typer.Context,
+    node: Annotated[
+        Path | None, typer.Option(help="For flower-supernode: the node's configuration.")
+    ] = None,
+) -> None:
+    """Run a Flower command with its telemetry, update checks and installations switched off.
+
+    [bold]Example:[/bold] sudare federation flower flwr run app hospitals --stream
+    """
+    from sudare.federation.flower import quiet_environment
+    from sudare.federation.node import VARIABLE, read_node
+
+    if not words.args:
+        raise checks.InvalidInput("Expected a command of Flower, such as flwr or flower-supernode")
+    environment = quiet_environment(os.environ)
+    if node is not None:
+        read_node(node)  # a mistake in it is told now, not at the first question
+        environment[VARIABLE] = str(node.absolute())
+    sys.stdout.flush()
+    try:
+        os.execvpe(words.args[0], words.args, environment)
+    except FileNotFoundError:
+        raise checks.InvalidInput(
+            f"{words.args[0]!r} is not installed here: pip install 'sudare[flower]'"
+        ) from None

@@ -1,0 +1,346 @@
+"""The collector itself: judges reports, counts them durably, issues tickets, closes rounds.
+
+A report is judged by its ticket's mark, its slot, the clock, and whether it was counted before.
+What `count` calls counted or repeated is on the disk. A round closes by a transaction, after which
+no report enters it, and what has been published is read back from the store ever after.
+
+    settle      the survey that a store serves; sets up an empty store
+    Collector   one collector at work on it
+
+All methods are for one thread, except `history`, `status` and `refused`, which any may call.
+"""
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare import checks
+from sudare.collector import keys
+from sudare.collector.clock import Schedule
+from sudare.collector.history import History, Round
+from sudare.collector.judging import Offices
+from sudare.collector.publishing import close_rounds
+from sudare.collector.settling import settle
+from sudare.collector.stores import Group, Store, StoreUnavailable, Verdict, tally
+from sudare.counting import Survey, Ticket
+from sudare.counting.live import due_in, needed, rounds_of
+from sudare.counting.reports import RECORD
+
+if TYPE_CHECKING:
+    from sudare.collector.retention import Retention
+
+__all__ = ["Collector", "Round", "Status", "StoreUnavailable", "Verdict", "settle"]
+
+Whole = NDArray[np.int64]
+REASONS = tuple(verdict.name.lower() for verdict in Verdict)
+_COUNTED = np.uint8(Verdict.COUNTED)  # numpy compares with this much faster
+_PIECE = 10_000
+"""Published rounds read at a time."""
+_SHOWN = 1000
+"""Open rounds that `status` tells of at most: with a long `late` there may be many."""
+_MOVED_BYTES = 8 << 20
+"""Raw reports moved into one file."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What is going on. Numbers are of all collectors together, others' as of the last refresh."""
+
+    now: float
+    round: int | None
+    """The round that is open."""
+    reporters: dict[int, int]
+    """Reports counted so far, for each round that accepts any (of many, the last)."""
+    tickets: int
+    refused: dict[str, int]
+    enrolment: bool
+    published: int
+    """How many rounds are published."""
+    reachable: bool
+    """Whether the store answered last time."""
+
+
+class Collector:
+    """One collector of one survey, over one store.
+
+    `key` wraps the ticket keys in the store and must be the same at every start.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        store: Store,
+        schedule: Schedule,
+        *,
+        key: bytes | None = None,
+        beta: float = 0.05,
+        clock: Callable[[], float] = time.time,
+        retain: "Retention | None" = None,
+    ) -> None:
+        checks.proportion(beta=beta)
+        self.survey = settle(store, survey, key=key)
+        if schedule.rounds != self.survey.rounds:
+            raise checks.InvalidInput("Expected the schedule of this survey")
+        self.store, self.schedule, self.beta, self.clock = store, schedule, beta, clock
+        self._retain = retain
+        self._once = self.survey.slots == 1 and self.survey.method not in ("rappor", "tree")
+        self._lock = threading.Lock()
+        self._refused: Counter[str] = Counter()
+        self._pending: Counter[str] = Counter()
+        self._history = History(schedule)
+        self._changed: set[int] = set()
+        self._sealed = 0
+        self._reachable = True
+        self._offices = Offices(self.survey, store, key)
+        self.refresh()
+        self._changed.clear()
+
+    def count(self, records: bytes) -> NDArray[np.uint8]:
+        """Judge packed records (`sudare.counting.reports.RECORD`): one `Verdict` each.
+
+        Those counted and those repeated are durable when this returns. On `StoreUnavailable` none
+        is known to be; sending all of them again does no harm.
+        """
+        if len(records) % RECORD.itemsize:
+            raise checks.InvalidInput(f"Expected whole records of {RECORD.itemsize} bytes")
+        reports = np.frombuffer(records, RECORD)
+        with self._watched():
+            verdicts = self._count(reports) if records else np.zeros(0, np.uint8)
+        if records and int(verdicts.max()) > Verdict.REPEATED:
+            numbers = np.bincount(verdicts, minlength=len(REASONS)).tolist()
+            for reason, number in list(zip(REASONS, numbers, strict=True))[2:]:
+                self.refused(reason, number)
+        return verdicts
+
+    def issue(self, count: int = 1) -> list[Ticket]:
+        """New tickets, different from all others, also those of other collectors."""
+        checks.count(count=count)
+        with self._watched():
+            tickets = self._offices.issue(count)
+        self._tickets += count
+        return tickets
+
+    def publish_due(self) -> list[Round]:
+        """Close every round whose time and grace have passed. Rounds published or revised since the
+        last call, also by other collectors. To be called at `next_due`, and about once a second."""
+        now = self.clock()
+        with self._watched():
+            self._follow()
+            while self._due(now):
+                with self.store.closing() as closing:
+                    close_rounds(closing, self.survey, self.schedule, self.beta, now)
+                self._follow()
+            self.refresh()
+        self._tidy()
+        changed, self._changed = sorted(self._changed), set()
+        return list(self._history.rounds(changed))
+
+    def next_due(self) -> float | None:
+        """When the next round is to be published; after the last one None."""
+        following = self._progress.published
+        return self.schedule.publishes(following) if following < self.survey.rounds else None
+
+    def history(self, since: int = 0) -> tuple[Round, ...]:
+        """All published rounds from `since` on, in order."""
+        return self._history.rounds(slice(since, None))
+
+    def status(self) -> Status:
+        """What is going on now."""
+        now = self.clock()
+        with self._lock:
+            refused = self._refused + self._pending
+        return Status(
+            now=now,
+            round=self.schedule.current(now),
+            reporters=self._open,
+            tickets=self._tickets,
+            refused=dict(refused),
+            enrolment=self._enrolment,
+            published=len(self._history),
+            reachable=self._reachable,
+        )
+
+    def refused(self, reason: str, count: int = 1) -> None:
+        """Note refusals; they reach the store with the next `refresh`."""
+        with self._lock:
+            self._pending[reason] += count
+
+    def refresh(self) -> None:
+        """Hand the numbers of refusals to the store, and read what other collectors did."""
+        with self._watched():
+            with self._lock:
+                told = +self._pending
+            if told:
+                self.store.refused(told)
+            refused = Counter(self.store.refusals())
+            with self._lock:
+                self._pending -= told
+                self._refused = refused
+            meta = self.store.meta()
+            self._enrolment, self._token = meta["enrolment"] == b"open", meta.get("token")
+            self._tickets = sum(each.next - each.first for each in self.store.ranges())
+            self._follow()
+            rounds = range(*self._accepting())[-_SHOWN:]
+            self._open = dict(zip(rounds, self._heard(rounds, due_in), strict=True))
+
+    def set_enrolment(self, open: bool) -> None:
+        """Whether people may have tickets; durable, and for the caller of `issue` to heed."""
+        with self._watched():
+            self.store.set_meta("enrolment", b"open" if open else b"closed")
+        self._enrolment = open
+
+    def has_token(self) -> bool:
+        """Whether there is an operator's token."""
+        return self._token is not None
+
+    def new_token(self) -> str:
+        """A new token for the operator; the one before is worth nothing from now on."""
+        token = keys.new_token()
+        self.set_token(token)
+        return token
+
+    def set_token(self, token: str) -> None:
+        """Let this be the operator's token; only its hash is kept."""
+        kept = keys.token_hash(token)
+        with self._watched():
+            self.store.set_meta("token", kept)
+        self._token = kept
+
+    def check_token(self, token: str) -> bool:
+        """Whether this is the operator's token; takes equally long for all."""
+        return keys.same_token(token, self._token or bytes(32))
+
+    def rotate_key(self) -> None:
+        """Make tickets with a new key from the next block on; those issued before stay good."""
+        with self._watched():
+            self._offices.rotate()
+
+    def close(self) -> None:
+        """Save what is not yet saved and give the store free."""
+        with suppress(StoreUnavailable):
+            self.refresh()
+            self._tidy()
+        self.store.close()
+
+    def _count(self, reports: NDArray[np.void]) -> NDArray[np.uint8]:
+        serials = reports["serial"].astype(np.uint64)
+        bits = np.ascontiguousarray(reports["bit"])
+        cells, good = self._offices.judge(serials, reports)
+        verdicts = np.zeros(serials.size, np.uint8)
+        if not good.all() or int(cells.min()) < 0 or int(bits.max()) > 1:
+            verdicts[cells < 0] = Verdict.UNKNOWN_SLOT
+            verdicts[~good] = Verdict.WRONG_MARK
+            verdicts[bits > 1] = Verdict.MALFORMED
+            cells = np.maximum(cells, 0)
+        rounds = rounds_of(self.survey, cells)
+        first, beyond = self._accepting()
+        if int(rounds.min()) < first or int(rounds.max()) >= beyond:
+            untimely = (verdicts == 0) & ((rounds < first) | (rounds >= beyond))
+            (where,) = np.nonzero(untimely)
+            late = rounds[where] < first
+            told = np.where(late, Verdict.TOO_LATE, Verdict.TOO_EARLY).astype(np.uint8)
+            told[self.store.used(self._banks(rounds[where]), serials[where])] = Verdict.REPEATED
+            verdicts[where] = told
+            timely = (verdicts == 0) & ~untimely
+        else:
+            timely = verdicts == 0
+        # A slice where all are good, which is nearly always: no copies.
+        pick = slice(None) if timely.all() else timely
+        group = Group(
+            self._banks(rounds[pick]), serials[pick], rounds[pick], cells[pick], bits[pick]
+        )
+        if group.serials.size:
+            if self._retain is not None:
+                group = group._replace(raw=_raw(reports[pick], group.cells))
+            verdicts[pick] = told = self.store.count(group)
+            self._show(group.rounds[told == _COUNTED])
+        return verdicts
+
+    def _banks(self, rounds: Whole) -> Whole | int:
+        """Within what a serial counts once: with one report a user the survey, otherwise a round.
+        Rounds' banks are numbered from 1, so that a store knows which to forget."""
+        return 0 if self._once else rounds + 1
+
+    def _accepting(self) -> tuple[int, int]:
+        """The rounds whose reports are accepted now."""
+        now = self.clock()
+        return max(self.schedule.over(now), self._progress.sealed), self.schedule.begun(now)
+
+    def _show(self, counted: Whole) -> None:
+        """Let `status` tell at once what this collector has counted."""
+        if counted.size:
+            more = tally(counted, np.zeros(counted.size, np.uint8))
+            reporters = dict(self._open)
+            for t, number, _ in more:
+                reporters[t] = reporters.get(t, 0) + number
+            self._open = reporters
+
+    def _due(self, now: float) -> bool:
+        """Whether a round is to be published, sealed or revised."""
+        published, sealed, _ = self._progress
+        if self.schedule.due(now) > published:
+            return True
+        if sealed == published:
+            return False
+        if min(self.schedule.over(now), published) > sealed:
+            return True
+        late = range(sealed, published)
+        return self._heard(late, needed) != self._history.reporters(sealed, published)
+
+    def _heard(self, rounds: range, cells: Callable[[Survey, int], Whole]) -> list[int]:
+        """For each round the reports in some cells."""
+        if not rounds:
+            return []
+        each = [cells(self.survey, t) for t in rounds]
+        starts = np.cumsum([0, *(len(some) for some in each[:-1])])
+        reporters, _ = self.store.counts(np.concatenate(each))
+        heard: list[int] = np.add.reduceat(reporters, starts).tolist()
+        return heard
+
+    def _follow(self) -> None:
+        """Read what has been published or revised since the last time."""
+        self._progress = self.store.progress()
+        first = min(len(self._history), self._sealed)
+        for start in range(first, self._progress.published, _PIECE):
+            self._changed |= self._history.put(self.store.rows(start, start + _PIECE))
+        self._sealed = self._progress.sealed
+
+    def _tidy(self) -> None:
+        """Housekeeping; what fails is done the next time."""
+        try:
+            with self._watched():
+                self.store.tidy()
+                while self._retain is not None and (kept := self.store.raw(_MOVED_BYTES)):
+                    batches = [reports for _, reports in kept]
+                    # By number and content: other reports never take a file's place.
+                    digest = hashlib.sha256(b"".join(batches)).hexdigest()[:16]
+                    self._retain.write(f"{kept[0][0]:012d}-{digest}", batches)
+                    self.store.drop_raw([number for number, _ in kept])
+        except (OSError, StoreUnavailable):
+            self._reachable = False
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreUnavailable:
+            self._reachable = False
+            raise
+        self._reachable = True
+
+
+def _raw(reports: NDArray[np.void], cells: Whole) -> NDArray[np.void]:
+    from sudare.collector.retention import RAW
+
+    raw = np.empty(reports.size, RAW)
+    for name in ("serial", "slot", "bit"):
+        raw[name] = reports[name]
+    raw["cell"] = cells
+    return raw

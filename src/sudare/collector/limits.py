@@ -1,0 +1,136 @@
+"""How much may be asked: token buckets for each client and for all together.
+
+Addresses are not kept. A client is known by a keyed hash of its address (of its network, for IPv6,
+where one client has a whole /64), under a key drawn at start and never written down, and it is
+forgotten as soon as its bucket is full again. A forwarded address is believed only where the
+connection comes from a proxy that the operator has named.
+"""
+
+import hashlib
+import ipaddress
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from sudare import checks
+
+_MOST_CLIENTS = 100_000
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Bucket:
+    """So many at once, refilled at a rate; a rate of zero means no limit."""
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self.per_second = per_second
+        self.burst = max(1.0, burst)
+        self._left = self.burst
+        self._at = 0.0
+
+    def take(self, now: float, count: float = 1.0) -> float:
+        """Zero if granted, else in how many seconds it would be."""
+        if self.per_second <= 0:
+            return 0.0
+        left = min(self.burst, self._left + max(0.0, now - self._at) * self.per_second)
+        self._at = now
+        if left >= count:
+            self._left = left - count
+            return 0.0
+        self._left = left
+        return (count - left) / self.per_second
+
+    def full(self, now: float) -> bool:
+        """Nothing is left to remember."""
+        return self._left + (now - self._at) * self.per_second >= self.burst
+
+
+class Limiter:
+    """One bucket for each client, and one for all."""
+
+    def __init__(
+        self,
+        per_client: tuple[float, float],
+        overall: tuple[float, float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._each = per_client
+        self._all = Bucket(*overall)
+        self._buckets: dict[bytes, Bucket] = {}
+        self._clock = clock
+        self._swept = clock()
+
+    def take(self, client: bytes) -> float:
+        """Zero if this client may go on, else in how many seconds it may try again."""
+        now = self._clock()
+        if now - self._swept > 60 or len(self._buckets) >= _MOST_CLIENTS:
+            self._sweep(now)
+        if self._each[0] > 0:
+            bucket = self._buckets.get(client)
+            if bucket is None:
+                bucket = self._buckets[client] = Bucket(*self._each)
+                bucket.take(now, 0)
+            if wait := bucket.take(now):
+                return wait
+        return self._all.take(now)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _sweep(self, now: float) -> None:
+        self._swept = now
+        self._buckets = {c: b for c, b in self._buckets.items() if not b.full(now)}
+        if len(self._buckets) >= _MOST_CLIENTS:
+            # More clients than memory is meant for: forget all of them rather than grow; the
+            # limit for all together still holds.
+            self._buckets = {}
+
+
+class Clients:
+    """Who is asking: a keyed hash, from the connection or from what a known proxy says."""
+
+    def __init__(self, proxies: Iterable[str] = ()) -> None:
+        self._proxies = tuple(map(parse_network, proxies))
+        self._key = secrets.token_bytes(32)
+        self._known = lru_cache(maxsize=4096)(self._is_proxy)
+
+    def of(self, peer: str, forwarded: bytes | None) -> bytes:
+        """The client behind a connection from `peer`, given its X-Forwarded-For header if any."""
+        address = peer
+        if forwarded is not None and self._proxies and self._known(peer):
+            # From the right: each proxy adds the one it heard from; the first that is no proxy of
+            # ours is the client, whatever stands further left.
+            for hop in reversed(forwarded.decode("latin-1").split(",")):
+                address = hop.strip()
+                if not self._known(address):
+                    break
+        return hashlib.blake2b(_place(address), key=self._key, digest_size=8).digest()
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._proxies)
+
+
+def parse_network(text: str) -> Network:
+    """An address or a network, as in 10.0.0.0/8."""
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise checks.InvalidInput(
+            f"Expected proxies to be addresses or networks, as in 10.0.0.0/8, not {text!r}"
+        ) from None
+
+
+def _place(address: str) -> bytes:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address.encode()[:64]
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return parsed.ipv4_mapped.packed
+        return parsed.packed[:8]
+    return parsed.packed

@@ -1,0 +1,167 @@
+"""Figures for the operator's monitoring, in Prometheus' text format, and whether all is well.
+
+They stand on a listener of their own, so that a proxy that serves the survey does not show them.
+Base units, `_total` names for what only rises, and nothing about anyone: reports are counted by
+what became of them.
+"""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from starlette.types import Receive, Scope, Send
+
+from sudare import __version__
+from sudare.collector.engine import Verdict
+from sudare.collector.errors import body_of
+
+HEALTH_PATHS = ("/health", "/metrics")
+OUTCOMES = tuple(verdict.name.lower() for verdict in Verdict)
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_SIZES = (1, 10, 100, 1_000, 10_000, 50_000)
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Whether reports can be counted at present."""
+
+    status: str
+    store: str
+    uptime_seconds: float
+
+
+class Metrics:
+    """This process's figures."""
+
+    def __init__(self) -> None:
+        # No figures that only say when another began.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        Gauge("sudare_info", "The version that runs.", ["version"], registry=registry).labels(
+            __version__
+        ).set(1)
+        reports = Counter(
+            "sudare_reports", "Reports by what became of them.", ["outcome"], registry=registry
+        )
+        self._outcomes = [reports.labels(outcome) for outcome in OUTCOMES]
+        self._refused = Counter(
+            "sudare_refusals",
+            "Requests that were refused, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "sudare_commit_seconds",
+            "How long groups of reports took to become durable.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._sizes = Histogram(
+            "sudare_commit_reports",
+            "How many reports became durable together.",
+            buckets=_SIZES,
+            registry=registry,
+        )
+        self._failures = Counter(
+            "sudare_store_failures",
+            "How often the store could not be written to.",
+            registry=registry,
+        )
+        self._faults = Counter(
+            "sudare_faults", "Unexpected faults; see the log.", registry=registry
+        )
+        self.tickets = Counter(
+            "sudare_tickets", "Tickets handed out by this process.", registry=registry
+        )
+        self.published = Counter(
+            "sudare_published_rounds", "Rounds published or revised.", registry=registry
+        )
+        self.lag = Gauge(
+            "sudare_publication_lag_seconds",
+            "How long after it was due the last round was published.",
+            registry=registry,
+        )
+        self._started = time.monotonic()
+
+    def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """A figure that is looked up when it is asked for."""
+        Gauge(f"sudare_{name}", about, registry=self.registry).set_function(value)
+
+    def committed(self, verdicts: NDArray[np.uint8], seconds: float) -> None:
+        """A group of reports has become durable."""
+        self._seconds.observe(seconds)
+        self._sizes.observe(verdicts.size)
+        if not verdicts.any():
+            self._outcomes[0].inc(verdicts.size)
+            return
+        for outcome, count in zip(
+            self._outcomes, np.bincount(verdicts, minlength=len(OUTCOMES)), strict=True
+        ):
+            if count:
+                outcome.inc(int(count))
+
+    def failed(self, expected: bool) -> None:
+        """A group of reports has not become durable."""
+        (self._failures if expected else self._faults).inc()
+
+    def refused(self, reason: str) -> None:
+        """A request was refused before it reached the store."""
+        self._refused.labels(reason).inc()
+
+    @property
+    def faults(self) -> float:
+        """How many faults nobody had foreseen."""
+        return float(self.registry.get_sample_value("sudare_faults_total") or 0.0)
+
+    def text(self) -> tuple[bytes, str]:
+        """All figures, and their content type."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    def health(self, reachable: bool) -> Health:
+        """Whether all is well."""
+        uptime = round(time.monotonic() - self._started, 3)
+        return Health("ok" if reachable else "failing", "ok" if reachable else "failing", uptime)
+
+
+class HealthApp:
+    """The second listener's application: /health and /metrics."""
+
+    def __init__(self, metrics: Metrics, reachable: Callable[[], bool]) -> None:
+        self._metrics = metrics
+        self._reachable = reachable
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        status, body, media = self._answer(scope["method"], scope["path"])
+        headers = [
+            (b"content-type", media.encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _answer(self, method: str, path: str) -> tuple[int, bytes, str]:
+        if path not in HEALTH_PATHS:
+            return 404, body_of("not_found"), "application/json"
+        if method not in ("GET", "HEAD"):
+            return 405, body_of("wrong_method"), "application/json"
+        if path == "/metrics":
+            body, media = self._metrics.text()
+            return 200, body, media
+        health = self._metrics.health(self._reachable())
+        status = 200 if health.status == "ok" else 503
+        return status, msgspec.json.encode(health), "application/json"

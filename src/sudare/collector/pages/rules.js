@@ -1,0 +1,345 @@
+/**
+ * The rules of a survey, as pure functions: its law in whole numbers, its digest, a user's secret
+ * coins and answers. The same rules as `sudare.counting` in Python, bound to it by one file of test
+ * cases. `client.js` is what a page uses.
+ */
+
+const METHODS = ["glance", "harmony", "harmony-signed", "rappor", "masks", "tree"];
+const MAX_ROUNDS = 1_000_000;
+const MAX_SLOTS = 30;
+const MAX_TOTAL = 1n << 62n;
+const WORDS = 1n << 64n;
+const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?Z$/;
+
+/** What a caller can put right; `code` says what happened in one word. */
+export class SudareError extends Error {
+  constructor(message, code = "invalid") {
+    super(message);
+    this.name = "SudareError";
+    this.code = code;
+  }
+}
+
+// The law of a user's coins, in whole numbers -----------------------------------------------------
+
+/** The law that a survey's public fields call for. */
+export function lawOf(survey) {
+  if (survey.method === "rappor") return maskLaw(survey.epsilon / survey.rounds, 1, 0);
+  if (survey.method === "tree") {
+    return bestLaw(survey.epsilon, Math.min(survey.changes, survey.rounds));
+  }
+  if (survey.threshold === null) return bestLaw(survey.epsilon, survey.slots);
+  return maskLaw(survey.epsilon, survey.slots, survey.threshold);
+}
+
+/** The sum of all masks' weights. */
+export function total(law) {
+  return ladder(law)[law.slots];
+}
+
+/** c as a fraction [numerator, denominator]: a report is right with probability (1 + c)/2. */
+export function attenuation(law) {
+  const excess = law.near_weight - law.far_weight;
+  return [excess * choose(law.slots - 1, law.threshold), total(law)];
+}
+
+function bestLaw(epsilon, slots) {
+  let best = null;
+  for (let threshold = 0; threshold < slots; threshold++) {
+    const law = maskLaw(epsilon, slots, threshold);
+    const [a, b] = attenuation(law);
+    if (best === null || a * best.b > best.a * b) best = { law, a, b };
+  }
+  return best.law;
+}
+
+function maskLaw(epsilon, slots, threshold) {
+  let near = 0n;
+  for (let ones = 0; ones <= threshold; ones++) near += choose(slots, ones);
+  const far = (1n << BigInt(slots)) - near;
+  const [x, y] = expBelow(Math.min(nextBelow(epsilon - epsilon * 2 ** -43), 50));
+  const limit = (MAX_TOTAL * y) / (near * x + far * y);
+  const [near_weight, far_weight] = limit
+    ? largestFraction(x, y, limit)
+    : [(MAX_TOTAL - far) / near, 1n];
+  return { slots, threshold, near_weight, far_weight };
+}
+
+/** A fraction [x, y] just below e^ε: 80 digits, rounded to even, less one part in 10^75. */
+function expBelow(epsilon) {
+  const bits = 420n;
+  const one = 1n << bits;
+  const [mantissa, exponent] = parts(epsilon);
+  const shift = bits + BigInt(exponent) - 10n;
+  const argument = shift >= 0n ? mantissa << shift : mantissa >> -shift; // ε·2^bits/2^10
+  let value = one;
+  for (let term = one, k = 1n; term > 0n; k++) {
+    term = ((term * argument) >> bits) / k;
+    value += term;
+  }
+  for (let k = 0; k < 10; k++) value = (value * value) >> bits;
+  const digits = 80 - String(value >> bits).length;
+  const scaled = value * 10n ** BigInt(digits);
+  let whole = scaled >> bits;
+  const rest = scaled - (whole << bits);
+  if (rest * 2n > one || (rest * 2n === one && whole & 1n)) whole += 1n;
+  const margin = 10n ** 75n;
+  const [x, y] = [whole * (margin - 1n), 10n ** BigInt(digits) * margin];
+  return x < y ? [1n, 1n] : [x, y];
+}
+
+/** The largest near/far ≤ x/y with far ≤ limit, by a walk down the Stern–Brocot tree. */
+function largestFraction(x, y, limit) {
+  let low = [x / y, 1n];
+  let high = [1n, 0n];
+  for (;;) {
+    let gapLow = x * low[1] - y * low[0];
+    if (gapLow <= 0n) return low;
+    const gapHigh = y * high[0] - x * high[1];
+    let steps = gapLow / gapHigh;
+    if (high[1]) steps = smaller(steps, (limit - low[1]) / high[1]);
+    low = [low[0] + steps * high[0], low[1] + steps * high[1]];
+    gapLow -= steps * gapHigh;
+    const back = smaller(gapLow ? (gapHigh - 1n) / gapLow : 0n, (limit - high[1]) / low[1]);
+    if (!steps && !back) return low;
+    high = [high[0] + back * low[0], high[1] + back * low[1]];
+  }
+}
+
+function ladder(law) {
+  const sums = [];
+  let sum = 0n;
+  for (let ones = 0; ones <= law.slots; ones++) {
+    sum += choose(law.slots, ones) * (ones <= law.threshold ? law.near_weight : law.far_weight);
+    sums.push(sum);
+  }
+  return sums;
+}
+
+function choose(n, k) {
+  let ways = 1n;
+  for (let i = 1; i <= k; i++) ways = (ways * BigInt(n - i + 1)) / BigInt(i);
+  return ways;
+}
+
+const smaller = (a, b) => (a < b ? a : b);
+
+/** A positive double as mantissa·2^exponent. */
+function parts(value) {
+  const raw = new BigUint64Array(new Float64Array([value]).buffer)[0];
+  const field = Number(raw >> 52n);
+  const fraction = raw & ((1n << 52n) - 1n);
+  return field ? [fraction | (1n << 52n), field - 1075] : [fraction, -1074];
+}
+
+function nextBelow(value) {
+  const raw = new BigUint64Array(new Float64Array([value]).buffer);
+  if (raw[0]) raw[0] -= 1n;
+  return new Float64Array(raw.buffer)[0];
+}
+
+// The survey and its digest -----------------------------------------------------------------------
+
+/** The survey in a collector's description, checked. */
+export function surveyOf(described) {
+  const { name, question, rounds, epsilon, method, slots, threshold, changes } = described ?? {};
+  const { start, round_seconds } = described ?? {};
+  const whole = (x, low, high) => Number.isInteger(x) && x >= low && x <= high;
+  const masks = method === "masks";
+  const sound =
+    typeof name === "string" &&
+    typeof question === "string" &&
+    METHODS.includes(method) &&
+    whole(rounds, 1, MAX_ROUNDS) &&
+    typeof epsilon === "number" &&
+    epsilon > 0 &&
+    epsilon <= 40 &&
+    (masks ? whole(slots, 1, Math.min(rounds, MAX_SLOTS)) : slots === 1) &&
+    (threshold === null || (masks && whole(threshold, 0, slots - 1))) &&
+    (method === "tree" ? whole(changes, 1, MAX_SLOTS) : changes === null) &&
+    (start === null
+      ? round_seconds === null
+      : INSTANT.test(start) && typeof round_seconds === "number" && round_seconds > 0);
+  if (!sound) throw new SudareError("The collector describes a survey that cannot be.");
+  const survey = { name, question, rounds, epsilon, method, slots, threshold, changes };
+  return { ...survey, start: start && canonical(start), round_seconds };
+}
+
+/** An instant as Python's encoder writes it: with all six digits of a fraction, or none. */
+function canonical(start) {
+  const [, whole, fraction] = INSTANT.exec(start);
+  return Number(fraction ?? 0) ? `${whole}.${fraction.padEnd(6, "0")}Z` : `${whole}Z`;
+}
+
+/** What identifies a survey: the SHA-256 of its fields as JSON, sorted by name, in hex digits. */
+export function digest(survey) {
+  const real = (x) => (x === null ? "null" : decimal(x));
+  const text =
+    `{"changes":${survey.changes},"epsilon":${real(survey.epsilon)},` +
+    `"method":"${survey.method}","name":${JSON.stringify(survey.name)},` +
+    `"question":${JSON.stringify(survey.question)},` +
+    `"round_seconds":${real(survey.round_seconds)},"rounds":${survey.rounds},` +
+    `"slots":${survey.slots},"start":${JSON.stringify(survey.start)},` +
+    `"threshold":${survey.threshold}}`;
+  return sha256(new TextEncoder().encode(text));
+}
+
+/** A double as Python's encoder writes it: the shortest digits, with a point or an exponent. */
+function decimal(value) {
+  const [mantissa, power] = value.toExponential().split("e");
+  const exponent = Number(power);
+  if (exponent < -5 || exponent > 15) return `${mantissa}e${exponent}`;
+  const digits = mantissa.replace(".", "");
+  if (exponent < 0) return `0.${"0".repeat(-exponent - 1)}${digits}`;
+  const padded = digits.padEnd(exponent + 2, "0");
+  return `${padded.slice(0, exponent + 1)}.${padded.slice(exponent + 1)}`;
+}
+
+// Written out because crypto.subtle is missing on pages that came without TLS.
+function sha256(bytes) {
+  const [roots, state] = sha256Constants();
+  const length = (bytes.length + 72) & ~63;
+  const data = new DataView(new ArrayBuffer(length));
+  bytes.forEach((byte, i) => data.setUint8(i, byte));
+  data.setUint8(bytes.length, 128);
+  data.setBigUint64(length - 8, BigInt(bytes.length) * 8n);
+  const turn = (x, n) => (x >>> n) | (x << (32 - n));
+  const w = new Uint32Array(64);
+  for (let block = 0; block < length; block += 64) {
+    for (let i = 0; i < 16; i++) w[i] = data.getUint32(block + 4 * i);
+    for (let i = 16; i < 64; i++) {
+      const [p, q] = [w[i - 15], w[i - 2]];
+      const s0 = turn(p, 7) ^ turn(p, 18) ^ (p >>> 3);
+      const s1 = turn(q, 17) ^ turn(q, 19) ^ (q >>> 10);
+      w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    }
+    let [a, b, c, d, e, f, g, h] = state;
+    for (let i = 0; i < 64; i++) {
+      const big1 = turn(e, 6) ^ turn(e, 11) ^ turn(e, 25);
+      const big0 = turn(a, 2) ^ turn(a, 13) ^ turn(a, 22);
+      const first = (h + big1 + ((e & f) ^ (~e & g)) + roots[i] + w[i]) | 0;
+      const second = (big0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+      [h, g, f, e, d, c, b, a] = [g, f, e, (d + first) | 0, c, b, a, (first + second) | 0];
+    }
+    [a, b, c, d, e, f, g, h].forEach((x, i) => (state[i] += x));
+  }
+  return [...state].map((x) => x.toString(16).padStart(8, "0")).join("");
+}
+
+/** The first 32 bits after the point of cube roots and square roots of the first primes. */
+function sha256Constants() {
+  const primes = [];
+  for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
+  const root = (prime, power) => {
+    const target = BigInt(prime) << BigInt(32 * power);
+    let low = 0n;
+    for (let bit = 1n << 36n; bit; bit >>= 1n) {
+      if ((low + bit) ** BigInt(power) <= target) low += bit;
+    }
+    return Number(low & 0xffffffffn);
+  };
+  const cubes = Uint32Array.from(primes, (p) => root(p, 3));
+  return [cubes, Uint32Array.from(primes.slice(0, 8), (p) => root(p, 2))];
+}
+
+// Coins and answers -------------------------------------------------------------------------------
+
+/** How many reports a ticket makes at most. */
+export function slotsOf(survey, ticket) {
+  if (survey.method === "tree") return Math.floor(survey.rounds / 2 ** ticket.level);
+  return survey.method === "rappor" ? survey.rounds : ticket.rounds.length;
+}
+
+/** Which of its reports a ticket owes in a round; null if none. */
+export function slotIn(survey, ticket, round) {
+  if (survey.method === "rappor") return round;
+  if (survey.method !== "tree") {
+    const slot = ticket.rounds.indexOf(round);
+    return slot < 0 ? null : slot;
+  }
+  const length = 2 ** ticket.level;
+  return (round + 1) % length ? null : (round + 1) / length - 1;
+}
+
+/** In which round a slot's report is due. */
+export function roundOf(survey, ticket, slot) {
+  if (survey.method === "rappor") return slot;
+  return survey.method === "tree" ? (slot + 1) * 2 ** ticket.level - 1 : ticket.rounds[slot];
+}
+
+/** A new state: all secret coins for a ticket, from `words(n)`, which gives n random words. */
+export function enrol(survey, ticket, words) {
+  const slots = slotsOf(survey, ticket);
+  const law = lawOf(survey);
+  const coins = [];
+  if (survey.method === "tree") {
+    const drawn = words(Math.ceil(slots / 64));
+    for (let i = 0; i < slots; i++) coins.push(Number((drawn[i >> 6] >> BigInt(i & 63)) & 1n));
+  }
+  const stream = streamOf(words, law.slots);
+  const sums = ladder(law);
+  const flips = [];
+  for (let run = survey.method === "rappor" ? slots : 1; run > 0; run--) {
+    flips.push(...drawMask(law.slots, sums, stream));
+  }
+  return { flips, coins, sent: {}, round: -1, bit: 0, moves: 0 };
+}
+
+function drawMask(slots, sums, stream) {
+  const drawn = below(sums[slots], stream);
+  const ones = sums.findIndex((sum) => drawn < sum);
+  const mask = Array.from({ length: slots }, (_, i) => Number(i < ones));
+  for (let i = slots - 1; i > 0; i--) {
+    const j = Number(below(BigInt(i + 1), stream));
+    [mask[i], mask[j]] = [mask[j], mask[i]];
+  }
+  return mask;
+}
+
+function below(bound, stream) {
+  for (;;) {
+    const word = stream.next().value;
+    if (word < WORDS - (WORDS % bound)) return word % bound;
+  }
+}
+
+function* streamOf(words, atOnce) {
+  for (;;) yield* words(atOnce);
+}
+
+/** The state after a slot has been answered for this bit; what was said is in its `sent`. */
+export function answer(survey, state, round, slot, bit) {
+  let { moves } = state;
+  let said;
+  if (survey.method !== "tree") said = bit ^ state.flips[slot];
+  else if (bit === state.bit || moves === state.flips.length) said = state.coins[slot];
+  else said = Number(bit > state.bit) ^ state.flips[moves++];
+  return { ...state, sent: { ...state.sent, [slot]: said }, round, bit, moves };
+}
+
+/** The record of 29 bytes that relays send. */
+export function pack(report) {
+  const record = new DataView(new ArrayBuffer(29));
+  record.setBigUint64(0, BigInt(report.serial), true);
+  record.setUint32(8, report.slot, true);
+  record.setUint8(12, report.bit);
+  const mark = atob(report.mark.replaceAll("-", "+").replaceAll("_", "/"));
+  [...mark].forEach((letter, i) => record.setUint8(13 + i, letter.charCodeAt(0)));
+  return new Uint8Array(record.buffer);
+}
+
+/** What a device can check without the collector's key: its slots are rounds, each once. */
+export function checkTicket(survey, ticket) {
+  const { survey: bound, serial, mark, rounds, level } = ticket;
+  const whole = (x, high) => Number.isInteger(x) && x >= 0 && x < high;
+  const several = survey.method !== "tree" && survey.method !== "rappor";
+  const sound =
+    bound === digest(survey) &&
+    whole(serial, 2 ** 48) &&
+    /^[\w-]{22}$/.test(mark) &&
+    Array.isArray(rounds) &&
+    rounds.length === (several ? survey.slots : 0) &&
+    rounds.every((each, i) => whole(each, survey.rounds) && (!i || each > rounds[i - 1])) &&
+    (survey.method !== "tree" || whole(level, Math.floor(Math.log2(survey.rounds)) + 1));
+  if (!sound) throw new SudareError("The collector issued a ticket of another survey.", "ticket");
+}

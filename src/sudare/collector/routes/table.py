@@ -1,0 +1,65 @@
+"""What a route is: enough to serve it and to describe it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from sudare.collector.service import Service
+
+Handler = Callable[["Service", Request], Awaitable[Response]]
+RawHandler = Callable[["Service", Scope, Receive, Send], Awaitable[None]]
+
+JSON = "application/json"
+PACKED = "application/octet-stream"
+BINARY = {"type": "string", "format": "binary"}
+
+
+class Content(NamedTuple):
+    """A body: a type of `sudare.collector.messages`, or a schema."""
+
+    media: str
+    shape: Any
+    """None for no body."""
+
+
+class Query(NamedTuple):
+    """A parameter after the question mark."""
+
+    name: str
+    about: str
+    schema: Mapping[str, Any]
+
+
+class Endpoint(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    status: int
+    answer: Content | None
+    """None where the answer has no body."""
+    problems: tuple[str, ...] = ()
+    """Codes of `sudare.collector.errors.PROBLEMS` it may answer with, beside those all share."""
+    handle: Handler | None = None
+    raw: RawHandler | None = None
+    about: str = ""
+    takes: tuple[Content, ...] = ()
+    body_required: bool = True
+    query: tuple[Query, ...] = ()
+    operator: bool = False
+    """Needs the operator's token, and is not for other origins' pages."""
+    more: tuple[tuple[int, Content | None], ...] = ()
+    """Further answers."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether pages of other origins may use it."""
+        return not self.operator and (self.path.startswith("/v1/") or self.path in _SHARED_FILES)
+
+
+_SHARED_FILES = ("/client.js", "/openapi.json")

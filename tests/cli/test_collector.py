@@ -1,0 +1,167 @@
+"""The operator's commands."""
+
+import json
+import os
+import pty
+import select
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sudare.collector import Collector, open_store, schedule, settle
+from sudare.collector.settings import Settings
+from sudare.counting import read_survey
+from tests.support.commands import Done, command
+
+SURVEY = """name = "At home"
+question = "Is somebody at home?"
+rounds = 48
+epsilon = 2.0
+start = 2026-01-01T00:00:00Z
+round_seconds = 60.0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "survey.toml").write_text(SURVEY)
+    return tmp_path
+
+
+def opened(folder: Path) -> Collector:
+    survey = read_survey(folder / "survey.toml")
+    store = open_store(folder / "collector.db")
+    return Collector(settle(store, survey), store, schedule(survey))
+
+
+def say(done: Done) -> str:
+    return " ".join((done.out + done.err).split())
+
+
+def test_help_teaches(folder: Path) -> None:
+    told = say(command(folder, "collect", "--help"))
+    for words in ("SUDARE_OPERATOR_TOKEN", "SUDARE_COLLECTOR_KEY", "SUDARE_STORE", "Example:"):
+        assert words in told
+    assert "tickets" in say(command(folder, "survey", "--help"))
+
+
+def test_every_setting_is_an_option(folder: Path) -> None:
+    told = command(folder, "collect", "--help").out
+    for name in set(Settings.__struct_fields__) - {"survey", "proxies"}:
+        assert f"--{name.replace('_', '-')}" in told, name
+    assert "--proxy" in told
+
+
+def test_tickets(folder: Path) -> None:
+    done = command(folder, "survey", "tickets", "survey.toml", "--count", "3")
+    assert done.code == 0
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert len({each["serial"] for each in found}) == 3
+    digest = read_survey(folder / "survey.toml").digest().hex()
+    assert {each["survey"] for each in found} == {digest}
+    more = command(folder, "survey", "tickets", "survey.toml", "--count", "50", "--out", "t.jsonl")
+    assert "50 tickets written to t.jsonl" in say(more)
+    file = folder / "t.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    others = [json.loads(line)["serial"] for line in file.read_text().splitlines()]
+    assert len(set(others) | {each["serial"] for each in found}) == 53
+    again = command(folder, "survey", "tickets", "survey.toml", "--out", "t.jsonl")
+    assert again.code == 2
+    assert "is there already" in say(again)
+    lost = command(folder, "survey", "tickets", "survey.toml", "--out", "no/t.jsonl")
+    assert lost.code == 2
+    collector = opened(folder)
+    # What was asked for in vain made no ticket either.
+    assert collector.status().tickets == 53
+    collector.close()
+
+
+def test_a_new_token(folder: Path) -> None:
+    first = command(folder, "survey", "new-token", "survey.toml").out.strip()
+    second = command(folder, "survey", "new-token", "survey.toml").out.strip()
+    collector = opened(folder)
+    assert not collector.check_token(first)
+    assert collector.check_token(second)
+    collector.close()
+
+
+def test_a_new_key(folder: Path) -> None:
+    before = json.loads(command(folder, "survey", "tickets", "survey.toml").out)
+    assert command(folder, "survey", "rotate-key", "survey.toml").code == 0
+    after = json.loads(command(folder, "survey", "tickets", "survey.toml").out)
+    assert after["serial"] != before["serial"]
+    store = open_store(folder / "collector.db")
+    assert len(store.ranges()) == 2
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["collect"], "Expected a survey's TOML file"),
+        (["collect", "none.toml"], "Cannot read none.toml"),
+        (["collect", "survey.toml", "--workers", "2"], "PostgreSQL"),
+        (["collect", "survey.toml", "--beta", "2"], "beta=2.0"),
+        (["collect", "survey.toml", "--proxy", "x"], "Expected proxies"),
+        (["collect", "survey.toml", "--port", "99999"], "port=99999"),
+        (["collect", "survey.toml", "--log-format", "xml"], "log_format"),
+        (["collect", "--config", "none.toml"], "Cannot read none.toml"),
+        (["collect", "survey.toml", "--store", "redis://x"], "postgresql://"),
+        (["survey", "tickets"], "Expected a survey's TOML file"),
+        (["survey", "new-token", "survey.toml", "--store", "no/such.db"], "no/such.db"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_two(folder: Path, words: list[str], message: str) -> None:
+    done = command(folder, *words)
+    assert done.code == 2
+    assert message in say(done)
+    assert "Traceback" not in done.err
+
+
+def test_on_a_terminal(folder: Path) -> None:
+    """Where to look, what is promised, the token once; Ctrl-C ends it well."""
+    told = [_on_a_terminal(folder) for _ in range(2)]
+    for each in told:
+        for words in ("Dashboard http://127.0.0.1:", "/try", "At home: Is somebody at home?"):
+            assert words in each
+        assert "Ctrl-C" in each
+        assert "factor of at most 7.39" in each
+    assert "printed once; keep it" in told[0]
+    assert "Token" not in told[1]
+    token = told[0].partition("Token ")[2].split()[0]
+    collector = opened(folder)
+    assert collector.check_token(token)
+    collector.close()
+
+
+def _on_a_terminal(folder: Path) -> str:
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "sudare", "collect", "survey.toml", "--port", "0"]
+    environment = os.environ | {"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    text, until, asked = b"", time.monotonic() + 60, False
+    try:
+        while time.monotonic() < until:
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    part = os.read(ours, 65536)
+                except OSError:  # the other side has closed
+                    break
+                text += part
+            if b"Ctrl-C" in text and not asked:
+                asked = True
+                process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return " ".join(text.decode().split())

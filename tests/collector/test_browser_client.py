@@ -1,0 +1,80 @@
+"""The browser's client under node: the same cases as in Python, and the same manners."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collector.clients import published
+from tests.collector.served import serving, survey_of
+from tests.counting import vectors
+from tests.support import PACKAGE, debian
+
+PAGES = PACKAGE / "collector" / "pages"
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.fixture(scope="module")
+def served_as(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The modules at the addresses at which a collector serves them."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "pages").mkdir()
+    (folder / "package.json").write_text('{"type": "module"}')
+    shutil.copy(PAGES / "client.js", folder)
+    shutil.copy(PAGES / "rules.js", folder / "pages")
+    for script in SCRIPTS.glob("*.mjs"):
+        shutil.copy(script, folder)
+    return folder
+
+
+def node(folder: Path, script: str, *arguments: str) -> Any:
+    program = debian.require("node", "nodejs")
+    command = [program, str(folder / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_browser_reproduces_the_file(served_as: Path) -> None:
+    assert node(served_as, "vectors.mjs", str(vectors.FILE)) == []
+
+
+def test_another_outcome_is_noticed(served_as: Path, tmp_path: Path) -> None:
+    """What the comparison is worth: each part of a case, changed a little, is reported."""
+    (case,) = [c for c in json.loads(vectors.FILE.read_text()) if c["survey"]["name"] == "m2"][:1]
+    changed = [
+        case | {"digest": "00" * 32},
+        case | {"law": case["law"] | {"far_weight": "1"}},
+        case | {"flips": [1 - flip for flip in case["flips"]]},
+        case | {"reports": case["reports"][:-1]},
+        case | {"state": case["state"] | {"moves": 1}},
+    ]
+    file = tmp_path / "changed.json"
+    file.write_text(json.dumps([case, *changed]))
+    wrong = node(served_as, "vectors.mjs", str(file))
+    names = ["digest", "law", "flips", "reports", "state"]
+    assert [(number, name) for number, name, _ in wrong] == list(enumerate(names, 1))
+
+
+def test_manners(served_as: Path) -> None:
+    told = node(served_as, "client.mjs")
+    assert told["failed"] == {}
+    assert told["passed"] == 15
+
+
+def test_a_real_collector_counts_it(served_as: Path, tmp_path: Path) -> None:
+    bits = [1, 0, 1, 0, 1, 1]
+    survey = survey_of(rounds=6, seconds=1.5, method="rappor", epsilon=6.0)
+    with serving(tmp_path, survey) as served:
+        told = node(served_as, "live.mjs", served.root, json.dumps(bits))
+        counted = published(served)
+    assert told["reports"], "it came too late for every round"
+    assert told["lost"] == 0
+    for report in told["reports"]:
+        slot = report["slot"]
+        assert report["bit"] == bits[slot] ^ told["flips"][slot]
+        assert counted[slot] == 1
+    assert sum(counted) == len(told["reports"])

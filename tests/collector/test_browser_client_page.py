@@ -1,0 +1,134 @@
+"""`/try` in a real browser: a visitor takes part, sees the coin, and keeps it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.collector.served import Served, serving, survey_of
+from tests.support import browser as browsers
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsers.chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    # Everybody reports in the round that is open: nobody has to wait.
+    survey = survey_of(rounds=2, seconds=3600.0, method="rappor", epsilon=4.0)
+    with serving(tmp_path_factory.mktemp("collector"), survey) as running:
+        yield running
+
+
+def state(page: Page) -> dict[str, Any]:
+    """What the browser keeps."""
+    found: dict[str, Any] = page.evaluate(
+        """() => new Promise((done) => {
+          const opening = indexedDB.open("sudare", 1);
+          opening.onsuccess = () => {
+            const store = opening.result.transaction("clients").objectStore("clients");
+            const all = store.getAll();
+            all.onsuccess = () => done(all.result[0]);
+          };
+        })"""
+    )
+    return found
+
+
+def take_part(page: Page, answer: bool) -> None:
+    switch = page.get_by_role("switch", name="My answer is yes")
+    expect(switch).not_to_be_checked()
+    if answer:
+        switch.focus()
+        page.keyboard.press("Space")
+        expect(switch).to_be_checked()
+    page.get_by_role("button", name="Take part").click()
+
+
+@pytest.mark.parametrize("answer", [False, True])
+def test_a_visitor_becomes_a_device(browser: Browser, served: Served, answer: bool) -> None:
+    before = served.heard()
+    with browsers.visit(browser, f"{served.root}/try") as visit:
+        page = visit.page
+        expect(page.get_by_role("heading", level=1)).to_have_text("Is somebody at home?")
+        expect(page.locator("#sent-word")).to_have_text("Nothing yet")
+        assert served.heard() == before, "nothing is sent before somebody takes part"
+        take_part(page, answer)
+        expect(page.get_by_role("status").first).to_have_text("Round 0: your report has arrived.")
+        kept = state(page)
+        flip, said = kept["flips"][0], kept["sent"]["0"]
+        assert said == answer ^ flip
+        face = "Say the opposite" if flip else "Tell the truth"
+        expect(page.locator("#coin-word")).to_have_text(face)
+        expect(page.locator("#sent-word")).to_have_text("Yes" if said else "No")
+        row = page.locator("#log tr").first.locator("td")
+        mine, theirs = ("Yes" if bit else "No" for bit in (answer, said))
+        coin = "opposite" if flip else "truth"
+        expect(row).to_have_text(["0", mine, coin, theirs, "has it"])
+        page.get_by_text("The very bytes").click()
+        shown = json.loads(page.locator("#bytes").inner_text())
+        assert shown == {"serial": kept["ticket"]["serial"], "slot": 0, "bit": said} | {
+            "mark": kept["ticket"]["mark"]
+        }
+        # Another answer now changes nothing that was said, and another visit takes up here.
+        page.get_by_role("switch").click()
+        expect(page.locator("#sent-word")).to_have_text("Yes" if said else "No")
+        page.reload()
+        expect(page.locator("#coin-word")).to_have_text(face)
+        assert state(page)["flips"] == kept["flips"]
+        assert state(page)["sent"] == kept["sent"]
+    assert served.heard() == before + 1
+
+
+def test_two_tabs_are_one_device(browser: Browser, served: Served) -> None:
+    before, issued = served.heard(), served.collector.status().tickets
+    with browsers.visit(browser, f"{served.root}/try") as visit:
+        other = visit.page.context.new_page()
+        other.goto(f"{served.root}/try")
+        take_part(visit.page, False)
+        other.get_by_role("switch").click()
+        other.get_by_role("button", name="Take part").click()
+        for page in (visit.page, other):
+            expect(page.locator("#log tr")).to_have_count(1)
+        first, second = (page.locator("#sent-word").inner_text() for page in (visit.page, other))
+        assert first == second
+    assert served.heard() == before + 1
+    assert served.collector.status().tickets <= issued + 2
+
+
+def test_a_hundred_coins(browser: Browser, served: Served) -> None:
+    with browsers.visit(browser, f"{served.root}/try") as visit:
+        page = visit.page
+        words = page.locator("#crowd-words")
+        expect(words).to_contain_text("whose answer is no")
+        page.get_by_role("switch").click()
+        expect(words).to_contain_text("whose answer is yes")
+        texts = set()
+        for _ in range(8):
+            page.get_by_role("button", name="Toss their coins again").click()
+            filled = page.locator("#dots circle.yes").count()
+            expect(words).to_contain_text(f"{filled} would send yes (filled), {100 - filled} no")
+            texts.add(words.inner_text())
+        assert len(texts) > 1
+        assert page.locator("#dots circle").count() == 100
+
+
+def test_enrolment_closed_and_collector_gone(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path) as served, browsers.visit(browser, f"{served.root}/try") as visit:
+        page, visit.console = visit.page, False
+        expect(page.get_by_role("button", name="Take part")).to_be_enabled()
+        closed = served.http.put(
+            f"{served.url}/enrolment", json={"open": False}, headers=served.operator
+        )
+        assert closed.status_code == 204
+        page.get_by_role("button", name="Take part").click()
+        expect(page.get_by_role("alert")).to_contain_text("You could not take part.")
+        page.reload()
+        expect(page.get_by_role("button", name="Take part")).to_be_disabled()
+        expect(page.locator("#status")).to_contain_text("Nobody new")

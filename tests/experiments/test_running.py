@@ -1,0 +1,69 @@
+"""Whatever the number of processes, the same numbers."""
+
+import os
+
+import numpy as np
+import pytest
+
+from sudare.checks import InvalidInput
+from sudare.experiments import figures
+from sudare.experiments.figure import Conclusion, Figure, Results, Sample, Setting, measured
+from sudare.experiments.files import as_csv
+from sudare.experiments.running import run
+from sudare.randomness import seeded
+from tests.experiments.smoke import SMOKE
+
+REAL = "ridge-diabetes"
+
+
+def _draw(seed: int) -> list[Sample]:
+    rng = seeded(seed)
+    return [measured("p", "draw", 0.0, rng.normal()), measured("p", "process", 0.0, os.getpid())]
+
+
+def _figure(title: str, count: int) -> tuple[Figure, list[int]]:
+    figure = Figure(
+        name=title,
+        title=title,
+        paper="",
+        claim="",
+        columns=("p", "c", "x", "value"),
+        tasks=lambda setting: [],
+        measure=_draw,
+        conclude=lambda results: Conclusion("", "", ()),
+    )
+    return figure, Setting().seeds(title, count)
+
+
+def _run(jobs: int) -> tuple[dict[str, Results], list[tuple[str, int, int]]]:
+    heard: list[tuple[str, int, int]] = []
+    real = figures()[REAL]
+    work = [
+        (real, real.tasks(SMOKE)[:2]),
+        _figure("first", 5),
+        _figure("second", 2),
+        _figure("empty", 0),
+    ]
+    done = run(work, jobs, lambda title, part, whole: heard.append((title, part, whole)))
+    return {figure.name: results for figure, results in done}, heard
+
+
+def test_processes_change_nothing() -> None:
+    (alone, heard), (shared, also_heard) = _run(1), _run(2)
+    assert heard == also_heard
+    assert heard[2:4] == [("first", 1, 5), ("first", 2, 5)]
+    assert heard[-1] == ("second", 2, 2)
+    for title in ("first", "second"):
+        draws = [found[title].values("p", "draw", 0.0) for found in (alone, shared)]
+        np.testing.assert_array_equal(draws[0], draws[1])
+        assert len(np.unique(draws[0])) == len(draws[0])
+    assert set(alone["first"].values("p", "process", 0.0)) == {os.getpid()}
+    assert os.getpid() not in shared["first"].values("p", "process", 0.0)
+    assert alone["empty"].rows() == []
+    # A real figure too, with learners, blends and linear algebra.
+    assert as_csv(figures()[REAL], alone[REAL]) == as_csv(figures()[REAL], shared[REAL])
+
+
+def test_jobs_are_counted() -> None:
+    with pytest.raises(InvalidInput, match="jobs=0"):
+        list(run([], 0, lambda *_: None))

@@ -1,0 +1,167 @@
+"""Both phases with an engine of functions: whoever breaks, the others go on."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare.checks import InvalidInput, SudareError
+from sudare.federation import Outcome, Settings, run, serving
+from sudare.federation.messages import Answer, Metric, terms_of, to_bytes
+from sudare.federation.serving import settings_from
+from sudare.study import read_study
+from tests.federation.parties import AT_ONCE, Hospital, Wire, agreed, hospitals, same
+from tests.federation.test_answering import forged
+from tests.site.clinics import classes
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> list[Hospital]:
+    return hospitals(tmp_path, 4)
+
+
+def silent(_: bytes) -> None:
+    return None
+
+
+def blended(hospital: Hospital) -> list[str]:
+    return [party.signer for party in hospital.model.story.parties]
+
+
+def test_all_release_and_all_blend(four: list[Hospital], tmp_path: Path) -> None:
+    settings = replace(AT_ONCE, place=str(tmp_path / "server"))
+    outcome = run(Wire(four), agreed(four[0]), settings)
+    assert set(outcome.releases.values()) == {"released"}
+    assert set(outcome.blends.values()) == {"done"}
+    assert outcome.metrics == {}
+    assert outcome.summary == "4 of 4 nodes released, 4 of 4 blended"
+    assert len(list((tmp_path / "server").iterdir())) == 4
+    study = read_study(four[0].folder / "study.toml")
+    for each in four:
+        each.clinic.publish(study, tmp_path / "shared")
+    for each in four:
+        assert same(each.model, each.by_folder(tmp_path / "shared"))
+
+
+def test_a_second_run_spends_nothing_and_changes_nothing(four: list[Hospital]) -> None:
+    run(Wire(four), agreed(four[0]), AT_ONCE)
+    accounts, models = [each.account for each in four], [each.model for each in four]
+    run(Wire(four), agreed(four[0]), AT_ONCE)
+    assert [each.account for each in four] == accounts
+    assert all(same(each.model, model) for each, model in zip(four, models, strict=True))
+
+
+def test_a_node_lost_in_phase_1_joins_the_next_run(four: list[Hospital]) -> None:
+    outcome = run(Wire(four, {(3, 1): silent, (3, 2): silent}), agreed(four[0]), AT_ONCE)
+    assert outcome.releases == {0: "released", 1: "released", 2: "released", 3: "no answer"}
+    assert outcome.blends == {0: "done", 1: "done", 2: "done", 3: "no answer"}
+    assert blended(four[0]) == ["Hospital 1", "Hospital 2"]
+    outcome = run(Wire(four), agreed(four[0]), AT_ONCE)
+    assert set(outcome.releases.values()) == {"released"}
+    assert blended(four[0]) == ["Hospital 1", "Hospital 2", "Hospital 3"]
+    assert [len(each.account.entries) for each in four] == [1, 1, 1, 1]
+
+
+def test_a_node_lost_in_phase_2_stays_in_the_others_blends(four: list[Hospital]) -> None:
+    outcome = run(Wire(four, {(1, 2): silent}), agreed(four[0]), AT_ONCE)
+    assert set(outcome.releases.values()) == {"released"}
+    assert outcome.blends == {0: "done", 1: "no answer", 2: "done", 3: "done"}
+    assert blended(four[0]) == ["Hospital 1", "Hospital 2", "Hospital 3"]
+    assert not (four[1].folder / "model.json").exists()
+
+
+def test_a_node_that_comes_between_the_phases_blends(four: list[Hospital]) -> None:
+    outcome = run(Wire(four, late={2}), agreed(four[0]), AT_ONCE)
+    assert sorted(outcome.releases) == [0, 1, 3]
+    assert outcome.blends[2] == "done"
+    assert four[2].account.entries == ()
+
+
+@pytest.mark.parametrize("change", [{"n": 10_000}, {"party": "Hospital 1"}])
+def test_a_forged_release_reaches_everyone_and_is_used_by_nobody(
+    four: list[Hospital], change: dict[str, Any]
+) -> None:
+    def forge(question: bytes) -> bytes:
+        true = four[0].ask(question).release
+        assert true is not None
+        return to_bytes(Answer(status="released", release=forged(true, **change)))
+
+    outcome = run(Wire(four, {(3, 1): forge}), agreed(four[0]), AT_ONCE)
+    assert set(outcome.releases.values()) == {"released"}
+    assert set(outcome.blends.values()) == {"done"}
+    assert blended(four[1]) == ["Hospital 0", "Hospital 2"]
+    assert any("signature" in r.reason for r in four[1].model.story.refusals)
+
+
+def test_an_unknown_party_releases_to_no_avail(four: list[Hospital], tmp_path: Path) -> None:
+    (stranger,) = hospitals(tmp_path / "elsewhere", 1)
+    run(Wire([*four, stranger]), agreed(four[0]), AT_ONCE)
+    assert blended(four[0]) == ["Hospital 1", "Hospital 2", "Hospital 3"]
+    assert blended(stranger) == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"\xff" * 99, to_bytes(Answer(status="done"))[:-3]])
+def test_an_answer_that_is_none_stops_nobody(four: list[Hospital], answer: bytes) -> None:
+    outcome = run(Wire(four, {(0, 1): lambda _: answer}), agreed(four[0]), AT_ONCE)
+    assert outcome.releases[0].startswith("failed: ")
+    assert set(outcome.blends.values()) == {"done"}
+
+
+def test_a_malicious_server_gets_nothing(four: list[Hospital]) -> None:
+    for changed in ({"epsilon": 8.0}, {"task": "regression"}, {"study": "0" * 64}):
+        for _ in range(2):
+            outcome = run(Wire(four), agreed(four[0], **changed), AT_ONCE)
+            assert all(word.startswith("refused: ") for word in outcome.releases.values())
+            assert outcome.blends == {}
+    assert all(each.account.entries == () for each in four)
+    assert all(len(each.log) == 6 for each in four)
+
+
+def test_metrics_are_passed_on(four: list[Hospital]) -> None:
+    metric = Metric(measure="share wrong", value=0.2, noise_std=0.1, rows=24, epsilon=0.1)
+    told = to_bytes(Answer(status="done", metric=metric))
+    outcome = run(Wire(four, {(2, 2): lambda _: told}), agreed(four[0]), AT_ONCE)
+    assert outcome.metrics == {2: metric}
+    assert '"share wrong"' in outcome.to_json()
+
+
+class Empty:
+    """Nobody, for some looks; then one node that says nothing."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def nodes(self) -> list[int]:
+        self.looks -= 1
+        return [] if self.looks >= 0 else [5]
+
+    def ask(self, *_: object) -> dict[int, bytes]:
+        return {}
+
+
+def test_a_run_waits_for_nodes_and_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_PATIENCE_SECONDS", 0.01)
+    terms = terms_of(classes())
+    outcome = run(Empty(3), terms, Settings(min_nodes=1, wait_seconds=30))
+    assert replace(outcome, seconds=0.0) == Outcome(releases={5: "no answer"})
+    assert outcome.seconds > 0
+    with pytest.raises(SudareError, match="No node is connected"):
+        run(Empty(10**9), terms, Settings(min_nodes=1, wait_seconds=0.05))
+    outcome = run(Empty(0), terms, Settings(min_nodes=9, wait_seconds=0.05))
+    assert outcome.releases == {5: "no answer"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"min-nodes": 0}, {"phase-seconds": 0}, {"wait-seconds": -1}, {"epsilon": "much"}],
+)
+def test_settings_that_cannot_be(changed: dict[str, Any]) -> None:
+    terms = terms_of(classes())
+    flat = {name: getattr(terms, name) for name in terms.__struct_fields__}
+    assert settings_from(flat) == (terms, Settings())
+    assert settings_from(flat | {"min-nodes": 7})[1].min_nodes == 7
+    with pytest.raises(InvalidInput):
+        settings_from(flat | changed)
+    with pytest.raises(InvalidInput, match="configuration"):
+        settings_from({})

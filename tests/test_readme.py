@@ -1,0 +1,68 @@
+"""The README in its two languages: the same code, the same figures, links that lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.pages import READMES, blocks, code_in
+
+ENGLISH, JAPANESE = (ROOT / name for name in READMES)
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    text = page.read_text()
+    for block in blocks(page):
+        text = text.replace(block.text, "")
+    return text
+
+
+def figures(page: Path) -> list[list[str]]:
+    """The numbers of every row of every table."""
+    rows = [line for line in prose(page).splitlines() if line.startswith("|")]
+    return [re.findall(r"[−-]?\d*\.?\d+(?: %)?", row) for row in rows]
+
+
+def targets(page: Path) -> list[str]:
+    """Where links and pictures lead, in order, other than out of the project."""
+    found = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose(page))
+    return [target for target in found if "://" not in target]
+
+
+def test_code_is_the_same_but_for_comments() -> None:
+    assert code_in(JAPANESE) == code_in(ENGLISH)
+
+
+def test_figures_are_the_same() -> None:
+    assert any(figures(ENGLISH))
+    assert figures(JAPANESE) == figures(ENGLISH)
+
+
+def test_sections_pictures_and_links_are_the_same() -> None:
+    levels = [re.findall(r"^(#+) ", prose(page), re.M) for page in (ENGLISH, JAPANESE)]
+    assert levels[0] == levels[1]
+    between = set(READMES)
+    there, here = (sorted(set(targets(page)) - between) for page in (ENGLISH, JAPANESE))
+    assert here == there
+
+
+def test_each_names_the_other() -> None:
+    assert ENGLISH.name in targets(JAPANESE)
+    assert JAPANESE.name in targets(ENGLISH)
+
+
+@pytest.mark.parametrize("name", [*READMES, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    missing = [target for target in targets(ROOT / name) if not (ROOT / target).exists()]
+    assert missing == []
+
+
+def test_what_is_compared_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](b.md#c) ![d](e.svg)\n\n| x | −.5 | 1.2 % | 10 |\n\n```sh\n[no](no.md)\n```\n"
+    )
+    assert targets(page) == ["b.md", "e.svg"]
+    assert figures(page) == [["−.5", "1.2 %", "10"]]
