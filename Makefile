@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# A file's tests share servers and browsers, so they stay together; some only wait for time to pass.
+PYTEST := -n 3 --dist loadfile
 # Silent when it works; when it fails, the end of the log, without the addresses it is full of.
 define install
 @$(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off \
@@ -19,10 +21,10 @@ demo: $(VENV)/core.stamp ## See what sudare does, in a minute
 	@$(BIN)/sudare demo
 
 test: lint ## Lint, then run every test
-	@$(BIN)/python -m pytest -q -n 2
+	@$(BIN)/python -m pytest -q $(PYTEST)
 
 coverage: $(VENV)/test.stamp ## Run every test, and list the lines none of them runs
-	@$(BIN)/python -m pytest -q -n 2 --cov
+	@$(BIN)/python -m pytest -q $(PYTEST) --cov
 
 lint: $(VENV)/test.stamp ## Check style, types and layers
 	@$(BIN)/ruff check --quiet .

@@ -179,12 +179,11 @@ def _engine_rows(name: str, dealt: Deal, step: float) -> list[Row]:
             {
                 "SUDARE_NODE": str(folder / f"{k}.toml"),
                 "SUDARE_BENCHMARK": str(folder / f"{k}.npz"),
-                "PYTHONPATH": str(ROOT),
             }
             for k in range(HOSPITALS)
         ]
         with running(folder) as flower:
-            flower.deploy(nodes)
+            flower.deploy(nodes, PYTHONPATH=str(ROOT))
             ours, rounds = (_outcome(flower, app) for app in ("app", "rounds"))
         assert list(ours["blends"].values()) == ["done"] * HOSPITALS
         models = [load_model(folder / f"model{k}.json") for k in range(HOSPITALS)]

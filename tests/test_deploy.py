@@ -12,7 +12,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import generate_latest
 
+from sudare.collector.metrics import Metrics
 from sudare.collector.settings import read_settings
 from tests.collector import crowd
 from tests.support import ROOT, debian
@@ -123,6 +125,14 @@ def test_the_environment_names_what_is_read() -> None:
     named = set(re.findall(r"^#(SUDARE_\w+)=", (DEPLOY / "collector.env").read_text(), re.M))
     known = {settings.KEY_VARIABLE, settings.TOKEN_VARIABLE, settings.STORE_VARIABLE}
     assert named == known
+
+
+def test_the_metrics_to_watch_exist() -> None:
+    page = (ROOT / "docs" / "how-to" / "operate.md").read_text()
+    named = set(re.findall(r"`(sudare_\w+)", page))
+    assert len(named) > 3
+    exposed = generate_latest(Metrics().registry).decode()
+    assert {name for name in named if not re.search(rf"^# TYPE {name} ", exposed, re.M)} == set()
 
 
 @pytest.mark.parametrize("file", ["Containerfile", "sudare-collector.service"])

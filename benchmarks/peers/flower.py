@@ -29,6 +29,9 @@ from sudare.federation.flower import QUIET
 REQUIREMENT = "flwr[simulation]>=1.41,<1.42"
 _PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
 _LIMIT_SECONDS = 600
+_PATIENCE = "import flwr.common.constant as flower; flower.HEARTBEAT_DEFAULT_INTERVAL = 180\n"
+"""Flower gives up a process that has not reported half a minute after its start, and importing all
+that it needs takes longer on a machine with much to do."""
 _ATTEMPTS = 3
 _RAY_IS_LATE = "timed out during startup"
 """Ray gives itself half a minute to start, which is not enough on a machine with much to do."""
@@ -39,7 +42,7 @@ def commands() -> Path:
     """The folder of Flower's commands; raises `Unavailable` where they cannot be installed."""
     folder = ENVIRONMENTS / "flower"
     below = sysconfig.get_path("purelib")
-    done, wanted = folder / "made.txt", f"{REQUIREMENT}\n{below}\n{sys.version}\n"
+    done, wanted = folder / "made.txt", f"{REQUIREMENT}\n{below}\n{sys.version}\n{_PATIENCE}"
     folder.parent.mkdir(exist_ok=True)
     with (folder.parent / "flower.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be making it
@@ -57,6 +60,7 @@ def _make(folder: Path, below: str) -> None:
         (packages,) = folder.glob("lib/python3*/site-packages")
         (packages / "below.pth").write_text(f"import site; site.addsitedir({below!r})\n")
         _run(python, *_PIP, REQUIREMENT)
+        (packages / "patience.pth").write_text(_PATIENCE)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         raise Unavailable(f"{REQUIREMENT} could not be installed") from None
 
@@ -155,17 +159,17 @@ class Engine:
                 break
         return said
 
-    def deploy(self, nodes: Sequence[Mapping[str, str]]) -> None:
-        """A SuperLink and a SuperNode for each environment, without TLS."""
+    def deploy(self, nodes: Sequence[Mapping[str, str]], **environment: str) -> None:
+        """A SuperLink and a SuperNode for each of the environments, without TLS."""
         self.connect(insecure=True)
         here = ["--insecure", "--host", "127.0.0.1"]
-        self.start("superlink", "flower-superlink", *here, "--port", str(self.port))
+        self.start("superlink", "flower-superlink", *here, "--port", str(self.port), **environment)
         self.wait_for(lambda: answers(self.port))
-        for k, environment in enumerate(nodes):
+        for k, own in enumerate(nodes):
             words = [*here, "--port", str(free_port()), "--superlink", f"127.0.0.1:{self.port}"]
             number = f"partition-id={k} num-partitions={len(nodes)}"
             words += ["--node-config", number]
-            self.start(f"node{k}", "flower-supernode", *words, **environment)
+            self.start(f"node{k}", "flower-supernode", *words, **environment, **own)
 
     def kill(self, process: "subprocess.Popen[bytes]") -> None:
         """The process and all that it has started, at once."""
@@ -179,7 +183,20 @@ class Engine:
         for process in reversed(self._running):
             if process.poll() is None:
                 self.kill(process)
+        for left in self._orphans():
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _orphans(self) -> list[int]:
+        """Processes of this engine whose parents went first, known by their environment."""
+        mark = f"FLWR_HOME={self.folder / 'flwr'}".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+        return found
 
 
 @contextmanager
@@ -217,6 +234,7 @@ def answers(port: int) -> bool:
 
 def outcome(said: str) -> dict[str, Any]:
     """The last line that a server's run wrote for scripts."""
-    line = [text for text in said.splitlines() if "outcome {" in text][-1]
+    line = next((text for text in said.splitlines() if "outcome {" in text), None)
+    assert line is not None, said
     found: dict[str, Any] = json.loads(line[line.index("{") :])
     return found

@@ -30,6 +30,14 @@ def test_counts_and_shares(reports: Path) -> None:
     assert set(told["rounds"][0]) == {"round", "reporters", "share", "low", "high", "smoothed"}
 
 
+def test_a_first_round_that_nobody_reported_in(tmp_path: Path) -> None:
+    rows = [(serial, 0, 1 + serial % 2, 1) for serial in range(100)]
+    Retention(tmp_path / "reports", SURVEY).write("1", [np.array(rows, RAW).tobytes()])
+    first = json.loads(command(tmp_path, "recount", "reports", "--json").out)["rounds"][0]
+    assert (first["reporters"], first["share"], first["smoothed"]) == (0, None, None)
+    assert "nan" not in command(tmp_path, "recount", "reports").out
+
+
 def test_for_people(reports: Path) -> None:
     done = command(reports.parent, "recount", "reports")
     assert "900 reports" in done.out

@@ -174,6 +174,7 @@ def test_nobody_reports(collector: Collector, clock: Clock) -> None:
     clock.set(9.0)
     for each in collector.publish_due():
         assert (each.reporters, each.share, each.raw, each.low, each.high) == (0, None, None, 0, 1)
+        assert each.smoothed is None
     assert len(collector.history()) == 4
 
 

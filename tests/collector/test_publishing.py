@@ -56,6 +56,15 @@ def test_in_any_number_of_steps(method: Method, steps: list[float]) -> None:
     assert {row.users for row in paper.written} == {70}
 
 
+@pytest.mark.parametrize("steps", [[9.0], [1.2, 2.2, 3.2, 9.0]])
+def test_nothing_is_smoothed_before_the_first_report(steps: list[float]) -> None:
+    survey = a_survey(rounds=5)
+    paper = Paper(np.array([0, 0, 8, 0, 8]), np.array([0, 0, 2, 0, 3]), 40)
+    for instant in steps:
+        close_rounds(paper, survey, schedule(survey), 0.1, Clock(instant).now)
+    assert [bool(np.isnan(row.smoothed)) for row in paper.written] == [True, True] + [False] * 3
+
+
 def test_a_revision_keeps_the_smoothed_share_and_its_successors() -> None:
     survey = a_survey(rounds=7)
     paper = Paper(np.full(7, 10), np.full(7, 4), 70)

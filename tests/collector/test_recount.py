@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sudare import checks
-from sudare.collector import recount as recounting
 from sudare.collector.recount import ENGINES, recount
 from sudare.collector.retention import RAW, Retention
 from sudare.counting import Survey, empty_tally
@@ -89,6 +88,6 @@ def test_a_missing_engine_is_named_with_its_extra(
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(recounting.importlib, "import_module", missing)
+    monkeypatch.setattr("importlib.import_module", missing)
     with pytest.raises(checks.InvalidInput, match=r"pip install 'sudare\[recount\]'"):
         recount(tmp_path, SURVEY)

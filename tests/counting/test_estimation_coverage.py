@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
+from scipy.signal import convolve2d
 from scipy.special import betaincinv
 from scipy.stats import binom
 
@@ -141,6 +142,42 @@ def test_blocks_of_unlike_people_are_covered():
             else:
                 worst_doubled = max(worst_doubled, missed)
     assert worst <= 1 < worst_doubled
+
+
+def heard_law(size: int, slots: int, zeros: int, ones: int, c: float) -> Array:
+    """P(n = i, Y = j) for those on `slots` seats drawn from `size`, some of which are empty."""
+    p, q = (1 + c) / 2, (1 - c) / 2
+    law = np.zeros((slots + 1, slots + 1))
+    for a in range(min(ones, slots) + 1):
+        for b in range(min(zeros, slots - a) + 1):
+            ways = math.comb(ones, a) * math.comb(zeros, b)
+            ways *= math.comb(size - ones - zeros, slots - a - b)
+            law[a + b, : a + b + 1] += ways / math.comb(size, slots) * bits_law([p] * a + [q] * b)
+    return law
+
+
+def test_blocks_with_people_missing_are_covered():
+    """Several slots, and any people of any block absent: the number of reporters then varies with
+    the ones among them."""
+    rng = np.random.default_rng(3)
+    worst = {False: 0.0, True: 0.0}
+    for _ in range(250):
+        size, blocks = int(rng.integers(2, 13)), int(rng.integers(1, 7))
+        slots = int(rng.integers(1, min(size, 6) + 1))
+        here = np.where(rng.random(blocks) < 0.5, size, rng.integers(1, size + 1, blocks))
+        with_one = here * (rng.random(blocks) < 0.5)
+        share = with_one.sum() / here.sum()
+        c, level = float(rng.choice(ATTENUATIONS)), float(rng.choice([0.2, 0.05, 0.01]))
+        law = np.ones((1, 1))
+        for people, ones in zip(here.tolist(), with_one.tolist(), strict=True):
+            law = convolve2d(law, heard_law(size, slots, people - ones, ones, c))
+        n, y = np.nonzero(law)
+        for twice in (False, True):
+            low, high = binomial_interval(n, y, c, level * (1 + twice))
+            above, below = law[n, y][low > share + 1e-9], law[n, y][high < share - 1e-9]
+            missed = max(above.sum(), below.sum()) / (level / 2)
+            worst[twice] = max(worst[twice], missed)
+    assert worst[False] <= 1 < worst[True]
 
 
 def test_blocks_of_like_people_need_the_binomial_interval():

@@ -69,6 +69,20 @@ def test_silent_rounds_keep_the_share_and_let_doubt_grow():
         assert later.merits.tolist() == state.merits.tolist()
 
 
+def test_before_the_first_report_there_is_no_share():
+    raw, std = noisy(np.full(6, 0.3), 3, 0.1)
+    raw[0, :2], std[1, :4], raw[2] = np.nan, np.inf, np.nan
+    curve = smooth_many(raw, std)
+    assert np.isnan(curve).sum(axis=1).tolist() == [2, 4, 6]
+    assert np.isnan(curve[0, :2]).all()
+    assert np.isnan(curve[1, :4]).all()
+    share, doubt = result(step(init(), np.nan, np.inf))
+    assert np.isnan(share)
+    assert doubt == np.inf
+    # A report that says just what the filters begin with is one all the same.
+    assert result(step(init(), 0.5, 1.0))[0] == pytest.approx(0.5)
+
+
 def test_curves_are_shares():
     raw, std = noisy(np.full(30, 0.02), 50, 3.0)
     curve = smooth_many(raw, std)

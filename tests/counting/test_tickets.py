@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.checks import InvalidInput
-from sudare.counting import Survey, Ticket, open_office, unpack
+from sudare.counting import Survey, Ticket, TicketOffice, open_office, unpack
+from sudare.counting.estimation import binomial_interval
 from sudare.counting.reports import Report
 from sudare.counting.tickets import MAX_SERIAL
 from tests.statistical import counts_fit, only_counts_fit
@@ -109,6 +110,72 @@ def test_the_reporters_of_a_round_are_any_of_their_block(slots):
     windows = [sorted((i + j) % 6 for j in range(slots)) for i in range(6)]
     aimed = [blocks // 6 * (list(each) in windows) for each in sets]
     assert not counts_fit(aimed, [1 / len(sets)] * len(sets))
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 4])
+def test_any_set_will_do_once_the_order_is_random(monkeypatch, slots):
+    """Every order of a block against every set of rounds, none left to chance: whatever the set is,
+    the reporters of a round are all sets of people equally often; whatever the order is, a person's
+    rounds are all sets of rounds."""
+    orders = np.array(list(permutations(range(4))))
+    sets = list(combinations(range(4), slots))
+
+    def dealt(orders: np.ndarray) -> np.ndarray:
+        """By set of rounds, block, person and slot."""
+        monkeypatch.setattr("sudare.counting.tickets._orders", lambda key, total, blocks: orders)
+        every = []
+        for own in sets:
+            monkeypatch.setattr(
+                TicketOffice, "_sets", lambda self, blocks, own=own: np.tile(own, (blocks.size, 1))
+            )
+            mine = rounds_of(masks(4, slots), range(4 * len(orders)))
+            every.append(mine.reshape(len(orders), 4, slots))
+        return np.array(every)
+
+    def alike(who: np.ndarray) -> bool:
+        """Whether every set of the people is a round's reporters in as many orders."""
+        codes = who @ (1 << np.arange(4))
+        counts = [np.count_nonzero(codes == sum(1 << i for i in each)) for each in sets]
+        return counts == [len(who) // len(sets)] * len(sets)
+
+    mine = dealt(orders)
+    assert all(alike((each == t).any(axis=2)) for each in mine for t in range(4))
+    if slots > 1:  # one slot has the set {0} always
+        rounds = np.sort((1 << mine).sum(axis=3), axis=0)
+        assert (
+            rounds == np.unique([sum(1 << t for t in own) for own in sets])[:, None, None]
+        ).all()
+    # The reject arm: orders that only turn give each person every seat, but pairs only some.
+    turned = dealt(np.array([np.roll(range(4), i) for i in range(4)] * 6))
+    fair = all(alike((each == t).any(axis=2)) for each in turned for t in range(4))
+    assert fair is (slots != 2)
+
+
+@pytest.mark.parametrize("slots", [1, 6])
+def test_people_who_join_in_a_rhythm_are_heard_alike(slots):
+    """Of each 24 who join, the first twelve hold a one: every round's interval holds, with reports
+    that are all true. With one order for all blocks hardly any would."""
+    rounds, blocks = 24, 100
+    mine = rounds_of(masks(rounds, slots), range(rounds * blocks))
+    held = np.arange(rounds * blocks) % rounds < 12
+
+    def missed(mine: np.ndarray) -> int:
+        heard = np.bincount(mine.ravel(), minlength=rounds)
+        ones = np.bincount(mine[held].ravel(), minlength=rounds)
+        low, high = binomial_interval(heard, ones, 1.0, 0.05 / rounds)
+        return int(((low > 0.5) | (high < 0.5)).sum())
+
+    assert missed(mine) == 0
+    assert missed(np.tile(mine[:rounds], (blocks, 1))) >= 12
+
+
+def test_who_holds_tickets_of_a_block_knows_what_is_left_of_it():
+    """Taking tickets until one has the wanted round, and no more of that block: one in (T + 1)/2
+    then has it, instead of one in T. More is not to be had."""
+    mine = rounds_of(masks(6), range(6 * 3000)).reshape(3000, 6)
+    taken = np.argmax(mine == 2, axis=1) + 1
+    assert 3000 / taken.sum() == pytest.approx(2 / 7, rel=0.03)
+    assert (np.bincount(taken)[1:] > 400).all()
 
 
 def test_sets_of_rounds_vary():

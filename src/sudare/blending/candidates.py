@@ -1,7 +1,8 @@
 """What releases suggest about own coefficients: beliefs, with chances given before own labels.
 
 Moments speak about Σyx/n. The law of rows comes from own rows and the released Σxxᵀ, weighted by
-their errors and shrunk; the centre of a group of releases is then a target for own θ, with a
+their errors and shrunk; what an organisation's own kind of rows did to its Σyx is taken out as far
+as its Σxxᵀ tells. The centre of a group of releases is then a target for own θ, with a
 variance that adds up sampling, privacy noise, the error of the row law, and how far organisations
 differ from each other. That last is a grid of values, weighed by how well they explain the spread
 of the releases; own truth may be twice as far from the centre as theirs are. Received coefficients

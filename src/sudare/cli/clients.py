@@ -46,7 +46,7 @@ def simulate_clients(
     (sudare collect --round-seconds 1). With the operator's token in SUDARE_OPERATOR_TOKEN all
     tickets are asked for at once; without it, the collector's rate limit sets the pace.
 
-    [bold]Example:[/bold] sudare simulate clients --url http://127.0.0.1:8000 --users 1000
+    [bold]Example:[/bold] sudare simulate clients --url http://127.0.0.1:8000 --users 1000 --relay
     """
     from sudare.collector.load import simulate_clients as simulate
     from sudare.randomness import as_generator
@@ -56,7 +56,12 @@ def simulate_clients(
     rng = as_generator(seed)
     token = os.environ.get(_TOKEN) or None
     if token is None and not as_json:
-        err.print(f"Without {_TOKEN} tickets are handed out one by one.", style="dim")
+        err.print(
+            "Tickets come one by one, at the pace the collector allows to strangers. To have them "
+            f"at once, set {_TOKEN} to the token it printed at its first start.",
+            style="dim",
+            soft_wrap=True,
+        )
     with progress() as tick:
         told = simulate(
             url,

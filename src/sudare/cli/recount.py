@@ -1,5 +1,6 @@
 """Counting retained reports again. Parse, call, print."""
 
+from math import isnan
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,7 @@ def recount(
     tally = count_again(folder, chosen, "spark" if engine == "spark" else "duckdb")
     shares = estimate(tally, chosen, users=users, beta=beta)
     rows = [
-        {**row, "smoothed": float(calm)}
+        {**row, "smoothed": None if isnan(calm) else float(calm)}
         for row, calm in zip(shares.to_dicts(), smooth(shares), strict=True)
     ]
     if as_json:
@@ -55,7 +56,6 @@ def recount(
     for row in rows:
         share = "" if row["share"] is None else f"{row['share']:.3f}"
         interval = f"{row['low']:.3f} … {row['high']:.3f}"
-        table.add_row(
-            str(row["round"]), f"{row['reporters']:,}", share, interval, f"{row['smoothed']:.3f}"
-        )
+        smoothed = "" if row["smoothed"] is None else f"{row['smoothed']:.3f}"
+        table.add_row(str(row["round"]), f"{row['reporters']:,}", share, interval, smoothed)
     out.print(table)

@@ -5,7 +5,7 @@ import io
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -22,7 +22,7 @@ from sudare.collector.messages import (
 )
 from sudare.collector.stream import frame
 from sudare.counting import Survey
-from sudare.counting.planning import _bound
+from sudare.counting.planning import largest_error_bound
 from sudare.counting.prediction import predict_error
 
 _encode = msgspec.json.encode
@@ -78,24 +78,22 @@ class Board:
         """All published rounds, in order."""
         return self._rounds
 
-    def refresh(self) -> list[Round]:
-        """Take over what has been published or revised; returns that."""
-        told = self._collector.history()
-        if told is self._rounds:
-            return []
-        known = len(self._rounds)
+    def refresh(self, told: Sequence[Round] | None = None) -> list[Round]:
+        """Take over what has been published or revised, and return it: what is `told`, or without
+        that everything there is, which takes a while where there are many rounds."""
+        if told is None:
+            told = self._collector.history()
+        known, rounds = len(self._rounds), list(self._rounds)
         changed = []
-        for place, each in enumerate(told):
-            if place < known and (each is self._rounds[place] or each == self._rounds[place]):
+        for each in told:
+            place = each.round  # there is one of each, from 0 on
+            if place < known and each == rounds[place]:
                 continue
-            piece = _encode(each)
-            if place < len(self._pieces):
-                self._pieces[place] = piece
-            else:
-                self._pieces.append(piece)
+            rounds[place : place + 1] = [each]
+            self._pieces[place : place + 1] = [_encode(each)]
             changed.append(each)
-        self._rounds = told
         if changed:
+            self._rounds = tuple(rounds)
             self.version += 1
             self._whole = self._csv = None
         return changed
@@ -213,7 +211,7 @@ class Board:
             return
         typical = float(predict_error(self._survey, users))
         # Where nothing can be promised the bound is infinite; no share is off by more than one.
-        bound = min(1.0, float(_bound(self._survey, users, None, self._beta)))
+        bound = min(1.0, float(largest_error_bound(self._survey, users, None, self._beta)))
         self._predicted = PredictedError(users, typical, bound)
 
 

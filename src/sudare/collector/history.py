@@ -42,6 +42,7 @@ class Round(msgspec.Struct, frozen=True):
     low: float
     high: float
     smoothed: float | None
+    """Of this round and those before it; before the first report none."""
     revision: int
     """How often it has been changed by late reports."""
 

@@ -11,7 +11,6 @@ import ipaddress
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 from sudare import checks
 
@@ -80,9 +79,9 @@ class Limiter:
     def _sweep(self, now: float) -> None:
         self._swept = now
         self._buckets = {c: b for c, b in self._buckets.items() if not b.full(now)}
-        if len(self._buckets) >= _MOST_CLIENTS:
-            # More clients than memory is meant for: forget all of them rather than grow; the
-            # limit for all together still holds.
+        if len(self._buckets) > _MOST_CLIENTS // 2:
+            # More clients than memory is meant for: forget all of them rather than grow, or look
+            # through them again for every newcomer; the limit for all together still holds.
             self._buckets = {}
 
 
@@ -92,21 +91,23 @@ class Clients:
     def __init__(self, proxies: Iterable[str] = ()) -> None:
         self._proxies = tuple(map(parse_network, proxies))
         self._key = secrets.token_bytes(32)
-        self._known = lru_cache(maxsize=4096)(self._is_proxy)
 
-    def of(self, peer: str, forwarded: bytes | None) -> bytes:
-        """The client behind a connection from `peer`, given its X-Forwarded-For header if any."""
+    def of(self, peer: str, *forwarded: bytes) -> bytes:
+        """The client behind a connection from `peer`, given its X-Forwarded-For headers, all of
+        them: some proxies add a line of their own below one that the client made up."""
         address = peer
-        if forwarded is not None and self._proxies and self._known(peer):
+        if forwarded and self._is_proxy(peer):
             # From the right: each proxy adds the one it heard from; the first that is no proxy of
             # ours is the client, whatever stands further left.
-            for hop in reversed(forwarded.decode("latin-1").split(",")):
-                address = hop.strip()
-                if not self._known(address):
+            for hop in reversed(b",".join(forwarded).decode("latin-1").split(",")):
+                address = _without_port(hop.strip())
+                if not self._is_proxy(address):
                     break
         return hashlib.blake2b(_place(address), key=self._key, digest_size=8).digest()
 
     def _is_proxy(self, address: str) -> bool:
+        if not self._proxies:
+            return False
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:
@@ -122,6 +123,14 @@ def parse_network(text: str) -> Network:
         raise checks.InvalidInput(
             f"Expected proxies to be addresses or networks, as in 10.0.0.0/8, not {text!r}"
         ) from None
+
+
+def _without_port(hop: str) -> str:
+    """Some proxies name the client's port, too, which is another one for each connection."""
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    host, found, _ = hop.partition(":")
+    return host if found and "." in host else hop
 
 
 def _place(address: str) -> bytes:

@@ -28,6 +28,10 @@ Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 _Item = TypeVar("_Item")
 
+_NO_TIME = (
+    "The survey was over before all users had a ticket: give the operator's token, or take fewer "
+    "users or longer rounds"
+)
 _AT_ONCE = 16
 """Requests on their way together: httpx takes longer for each the more connections it holds."""
 _BATCH = 1_000
@@ -140,7 +144,7 @@ async def _simulate(
         crowd = _Crowd(survey, tickets, held, rng)
         first = max(0, line.round_at(line.now()) + 1)  # a whole round, not what is left of one
         if first >= survey.rounds:
-            raise CollectorError("The survey was over before all users had a ticket")
+            raise CollectorError(_NO_TIME)
         last = survey.rounds if rounds is None else min(survey.rounds, first + rounds)
         sending = set()
         for t in range(first, last):
@@ -264,7 +268,7 @@ async def _tickets(line: _Line, users: int, token: str | None, progress: Progres
         kind = {"content-type": "application/json"}
         answer = await line.post("tickets", body, until, headers | kind)
         if answer is None:
-            raise CollectorError("The survey was over before all users had a ticket")
+            raise CollectorError(_NO_TIME)
         if answer.status_code != 201:
             raise CollectorError(
                 f"The collector gave no ticket: {wire.error_message(answer.content)}"

@@ -135,11 +135,12 @@ def _run(settings: Settings, opened: Opened, sockets: Sockets, ready: Callable[[
     # What is here by now stays: no need to look through it again and again for garbage.
     gc.collect()
     gc.freeze()
-    if not asyncio.run(until_told()):
-        # Somebody's request is still in the server's hands, and would keep the process.
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(0)
+    asyncio.run(until_told())
+    # The store is closed. granian's threads may still be at work (a request that was not answered
+    # in time, a last connection), and panic if they meet an interpreter that is being taken down.
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
 
 
 class _Listener(Server):

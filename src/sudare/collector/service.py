@@ -11,7 +11,7 @@ from starlette.types import Scope
 from sudare.collector import logs
 from sudare.collector.board import Board
 from sudare.collector.clock import Schedule
-from sudare.collector.engine import Collector
+from sudare.collector.engine import Collector, Round
 from sudare.collector.errors import Refusal
 from sudare.collector.limits import Clients, Limiter
 from sudare.collector.metrics import Metrics
@@ -117,8 +117,8 @@ class Service:
 
     def _admit(self, limiter: Limiter, scope: Scope) -> None:
         client = scope.get("client") or ("",)
-        forwarded = header(scope["headers"], b"x-forwarded-for")
-        if wait := limiter.take(self._clients.of(client[0], forwarded)):
+        forwarded = (value for name, value in scope["headers"] if name == b"x-forwarded-for")
+        if wait := limiter.take(self._clients.of(client[0], *forwarded)):
             raise Refusal("rate_limited", retry_seconds=wait)
 
     # What happens by the clock
@@ -137,7 +137,7 @@ class Service:
                 continue
             looked = time.monotonic()
             try:
-                await self.writer.run(self.collector.publish_due)
+                changed = await self.writer.run(self.collector.publish_due)
             except StoreUnavailable:
                 if not failing:
                     failing = True
@@ -151,12 +151,12 @@ class Service:
                 if failing:
                     failing = False
                     logs.say("store", "The store can be used again")
-                self._show(due)
+                self._show(changed, due)
                 if due is not None and self.collector.next_due() == due and until_due <= 0:
                     await asyncio.sleep(_SHORT_SLEEP)  # the clock was set back: no need to hurry
 
-    def _show(self, due: float | None) -> None:
-        changed = self.board.refresh()
+    def _show(self, told: list[Round], due: float | None) -> None:
+        changed = self.board.refresh(told)
         if not changed:
             return
         self.metrics.published.inc(len(changed))

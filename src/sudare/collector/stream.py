@@ -44,7 +44,7 @@ def missed(rounds: Iterable[Round], last_event: str | None, since: int | None) -
     known = list(rounds)
     if last_event is not None:
         number, _, revision = last_event.partition(".")
-        if number.isdigit() and revision.isdigit() and len(number) < 10:
+        if last_event.isascii() and number.isdigit() and revision.isdigit() and len(number) < 10:
             seen = int(number)
             return [each for each in known if each.round > seen or each.revision]
     if since is not None:

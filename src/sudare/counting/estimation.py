@@ -24,8 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta as beta_law
-from scipy.stats import binom, hypergeom
+from scipy.special import betaincinv
 
 from sudare import checks
 from sudare.counting import tree
@@ -100,7 +99,7 @@ def estimate(
     if users is not None and n.max(initial=0) > users:
         raise checks.InvalidInput(f"Expected users={users} to be at least a round's reporters")
     level = beta / survey.rounds
-    if _by_population(n, survey, users, interval):
+    if by_population(n, survey, users, interval):
         assert users is not None
         low, high = population_interval(n, y, c, users, level)
     else:
@@ -114,8 +113,8 @@ def binomial_interval(
     """For each pair of counts an interval that misses the share with probability ≤ `level`."""
     n, y = np.maximum(reporters, 1), ones
     with np.errstate(invalid="ignore"):  # where y is 0 or n, the other branch is taken
-        low = np.where(y == 0, 0.0, beta_law.ppf(level / 2, y, n - y + 1))
-        high = np.where(y == n, 1.0, beta_law.ppf(1 - level / 2, y + 1, n - y))
+        low = np.where(y == 0, 0.0, betaincinv(y, n - y + 1, level / 2))
+        high = np.where(y == n, 1.0, betaincinv(y + 1, n - y, 1 - level / 2))
     low = np.minimum(low, np.maximum((y - 1) / n, 0.0))
     high = np.maximum(high, np.minimum((y + 1) / n, 1.0))
     nobody = reporters == 0
@@ -141,9 +140,10 @@ def population_interval(
     return low, high
 
 
-def _by_population(
+def by_population(
     n: NDArray[np.int64], survey: Survey, users: int | None, interval: Interval
 ) -> bool:
+    """Whether rounds of these numbers of reporters get the population interval."""
     if interval == "binomial":
         return False
     if interval == "population":
@@ -171,6 +171,8 @@ def _population_ends(n: int, y: int, c: float, users: int, level: float) -> tupl
 
 def _exceedance(n: int, y: int, c: float, users: int) -> Callable[[int], tuple[float, float]]:
     """P_A(Y ≥ y) and P_A(Y < y) as functions of A, each summed by itself to keep small ones."""
+    from scipy.stats import binom, hypergeom  # a third of a collector's memory, for this alone
+
     p, q = (1 + c) / 2, (1 - c) / 2
     if n == users:  # K is A
 
@@ -194,6 +196,8 @@ def _tails(n: int, y: int, p: float, q: float) -> Array:
 
     By tail[K+1] − tail[K] = (p − q)·P(Bin(K, p) + Bin(n − 1 − K, q) = y − 1).
     """
+    from scipy.stats import binom
+
     if y <= 0:
         return np.ones(n + 1)
     if y > n:

@@ -15,8 +15,8 @@ from sudare import checks
 from sudare.counting import tree
 from sudare.counting.estimation import (
     Estimates,
-    _by_population,
     binomial_interval,
+    by_population,
     deviations,
     population_interval,
     raw_shares,
@@ -86,7 +86,7 @@ def estimate_rounds(
     low, high = binomial_interval(n, y, c, level)
     for i in np.flatnonzero(n) if survey.method == "rappor" else ():
         one = slice(i, i + 1)
-        if _by_population(n[one], survey, users, "auto"):
+        if by_population(n[one], survey, users, "auto"):
             low[one], high[one] = population_interval(n[one], y[one], c, users, level)
     return Estimates(n, raw_shares(n, y, survey, users), low, high, deviations(n, y, c), beta)
 
@@ -101,5 +101,5 @@ def _tree_round(
     weight = survey.levels / (users * c)
     raw = weight * (2 * ones - reporters).sum()
     variance = np.array(weight * reporters.size / c)
-    half = tree._bernstein(variance, weight + 1 / users, beta / survey.rounds)
+    half = tree.bernstein(variance, weight + 1 / users, beta / survey.rounds)
     return raw, np.clip(raw - half, 0.0, 1.0), np.clip(raw + half, 0.0, 1.0), np.sqrt(variance)

@@ -256,7 +256,7 @@ def _option(survey: Survey, users: int, share: float | None, beta: float) -> Opt
         survey=survey,
         error=predict_error(survey, users, share),
         half_width=_half_width(survey, users, reports, 0.5 if share is None else share, beta),
-        bound=_bound(survey, users, share, beta),
+        bound=largest_error_bound(survey, users, share, beta),
         reports=reports,
     )
 
@@ -273,7 +273,7 @@ def _half_width(survey: Survey, users: int, reports: float, share: float, beta: 
     return float((high - low)[0] / 2)
 
 
-def _bound(survey: Survey, users: int, share: float | None, beta: float) -> float:
+def largest_error_bound(survey: Survey, users: int, share: float | None, beta: float) -> float:
     """An error that no round exceeds with probability 1 − β."""
     rounds, c = survey.rounds, survey.attenuation
     log = math.log(2 * rounds / beta)

@@ -4,8 +4,8 @@ A bank of filters watches the estimates. Each believes that the share wanders by
 its own size between rounds (a local-level model, Kalman 1960) and predicts the next estimate; those
 that predict well get more weight, and old merits are forgotten at a tenth a round, so that a step
 in the signal is followed soon. Round t's smoothed share uses rounds up to t and never changes
-afterwards. The raw estimate stays beside it: smoothing is a picture, not a promise, and has no
-interval of its own.
+afterwards; before the first report there is none (NaN). The raw estimate stays beside it:
+smoothing is a picture, not a promise, and has no interval of its own.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Filter(NamedTuple):
     means: Array
     variances: Array
     merits: Array
-    """Logarithms of the weights, up to a constant."""
+    """Logarithms of the weights, up to a constant; all zero until something is heard."""
 
 
 def init(shape: tuple[int, ...] = ()) -> Filter:
@@ -59,12 +59,15 @@ def step(state: Filter, share: ArrayLike, std: ArrayLike) -> Filter:
 
 
 def result(state: Filter) -> tuple[Array, Array]:
-    """The smoothed share, within [0, 1], and about its standard deviation."""
+    """The smoothed share, within [0, 1], and about its standard deviation; before the first report
+    NaN and infinity, for where the filters start is nobody's answer."""
     weights = np.exp(state.merits - state.merits.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     mean = (weights * state.means).sum(axis=-1)
     spread = (weights * (state.variances + (state.means - mean[..., None]) ** 2)).sum(axis=-1)
-    return np.clip(mean, 0.0, 1.0), np.sqrt(spread)
+    begun = state.merits.any(axis=-1)
+    share = np.where(begun, np.clip(mean, 0.0, 1.0), np.nan)
+    return share, np.where(begun, np.sqrt(spread), np.inf)
 
 
 def smooth(estimates: Estimates) -> Array:

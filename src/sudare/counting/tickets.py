@@ -7,11 +7,12 @@ complete block covers every round exactly g times, and which rounds a serial has
 
 Tickets are handed out like cards from a shuffled deck: the n-th person to join gets a serial of
 block ⌊n/T⌋, in an order that is secret and uniformly random, another one in each block. Hence the
-reporters of a round are any g of a block, all sets alike; people who join together, and may be
-alike, do not report together; nobody who chooses when to join chooses a round, whatever tickets
-they hold already; and a wanted serial cannot be made up for want of its mark. One order for all
-blocks would put users who join in a rhythm into the same round. A set i + D is as likely as any
-other. A ticket issued late is like any other: where its round has passed, it stays silent.
+reporters of a round are any g of a complete block, all sets alike, whatever D is; people who join
+together, or in a rhythm, and may be alike, do not report together; and a person's rounds are any g
+of the T, all sets alike. Who holds tickets of a block knows of the others only that their seats are
+other ones: taking tickets until one has the wanted round finds less than twice as many of them
+(proofs in docs/theory/counting.md), and a wanted serial cannot be made up for want of its mark. A
+ticket issued late is like any other: where its round has passed, it stays silent.
 
 Marks, orders and sets are AES-128 of (purpose, number) under keys derived from the collector's key
 and the survey's description: a ticket of one survey is worth nothing in another. Marks of a million

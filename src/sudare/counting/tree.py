@@ -82,7 +82,7 @@ def estimates(
     raw = weight * np.where(used, 2 * ones[cells] - reporters[cells], 0).sum(axis=1)
     largest = weight + 1 / users
     variance = weight * used.sum(axis=1) / c
-    half = _bernstein(variance, largest, beta / survey.rounds)
+    half = bernstein(variance, largest, beta / survey.rounds)
     low, high = np.clip(raw - half, 0.0, 1.0), np.clip(raw + half, 0.0, 1.0)
     return (
         known.sum(axis=1),
@@ -93,8 +93,8 @@ def estimates(
     )
 
 
-def _bernstein(variance: Array, largest: float, level: float) -> Array:
-    """x with 2·exp(−½x²/(variance + largest·x/3)) = level."""
+def bernstein(variance: Array, largest: float, level: float) -> Array:
+    """Half an interval: x with 2·exp(−½x²/(variance + largest·x/3)) = level."""
     log = np.log(2 / level)
     linear = largest * log / 3
     half: Array = linear + np.sqrt(linear**2 + 2 * variance * log)

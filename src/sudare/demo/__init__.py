@@ -116,12 +116,13 @@ def _count(out: Console, rng: Generator) -> None:
     shares = 0.55 + 0.35 * np.cos((hours - 2) / 24 * 2 * np.pi)
     bits = rng.random((users, 24)) < shares
     office = open_office(survey, rng.bytes(32))
-    serials = np.arange(users)
+    everyone = np.arange(users)
+    rounds = np.array([ticket.rounds for ticket in office.issue_many(everyone)])
     masks = draw_masks(survey.law, users, rng)
     tally = empty_tally(survey)
     for slot in range(survey.slots):
-        cells = office.cells(serials, np.full(users, slot))
-        tally = tally.add(cells, bits[serials, cells] ^ masks[:, slot].astype(bool))
+        due = rounds[:, slot]
+        tally = tally.add(due, bits[everyone, due] ^ masks[:, slot].astype(bool))
     found = estimate(tally, survey, users=users)
     curve = smooth(found)
     out.print(

@@ -16,16 +16,25 @@ class Gone(Exception):
     """The client has left: nobody is there to answer."""
 
 
+_SMALL = 4096
+"""Bytes of a body that nobody minds keeping, however many there are."""
+_MOST_HELD = 256 << 20
+
+
 class Reader:
-    """Reads bodies, each with one deadline for the whole.
+    """Reads bodies, each with one deadline for the whole, and all together within `most` bytes:
+    those who begin many large bodies and end none must not fill the memory.
 
     A timer for every request would cost more than all the rest of reading it, so deadlines are
     only written down, and `expire` is to be called now and then: a body is given up at most that
     much later.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, most: int = _MOST_HELD) -> None:
         self._seconds = seconds
+        self._most = most
+        self.held = 0
+        """Bytes of large bodies that are not complete."""
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._expired: set[asyncio.Task[Any]] = set()
 
@@ -37,6 +46,7 @@ class Reader:
         task = asyncio.current_task()
         assert task is not None
         self._reading[task] = time.monotonic() + self._seconds
+        held = 0
         try:
             message = await receive()
             body: bytes = message.get("body", b"")
@@ -47,6 +57,11 @@ class Reader:
                     part = message.get("body", b"")
                     size += len(part)
                     parts.append(part)
+                    if size > _SMALL:
+                        self.held += size - held
+                        held = size
+                        if self.held > self._most:
+                            raise Refusal("unavailable")
                 body = b"".join(parts)
         except asyncio.CancelledError:
             if task not in self._expired:
@@ -55,6 +70,7 @@ class Reader:
             task.uncancel()
             raise Refusal("too_slow") from None
         finally:
+            self.held -= held
             del self._reading[task]
         if message["type"] == "http.disconnect":
             raise Gone

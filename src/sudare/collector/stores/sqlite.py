@@ -5,11 +5,15 @@ is one blob of serials and a few counts, in one transaction; which serials are u
 bitmaps in memory, rebuilt at start from the blobs and from the chunks into which old blobs are
 folded. Bits are set after the commit. When a commit fails nobody knows what reached the disk, so
 everything in memory is read again before anything else is counted.
+
+The log tells more than the file: from two commits in a row, which serials came and by how much the
+counts rose, so of a report that came alone its bit. `tidy` therefore empties it every few seconds.
+What stays is sums, and which tickets were used, in the order in which they came.
 """
 
-import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +36,7 @@ from sudare.collector.stores import (
     read_row,
     tally,
 )
+from sudare.collector.stores.lock import only_one
 from sudare.collector.stores.reasons import reason
 from sudare.collector.stores.schemas import SQLITE
 from sudare.collector.stores.seen import Bank, firsts
@@ -39,6 +44,8 @@ from sudare.collector.stores.seen import Bank, firsts
 _FORMAT = 1
 _APPLICATION = 0x5DA4EC0
 _FOLD_BYTES = 4 << 20
+_EMPTY_SECONDS = 10.0
+"""How long what was written stays in the log at most, if nobody else is reading."""
 
 
 class SQLite:
@@ -50,9 +57,10 @@ class SQLite:
         self.place = str(path)
         if not path.absolute().parent.is_dir():
             raise checks.InvalidInput(f"Cannot open {path}: there is no folder {path.parent}")
-        self._path = path.absolute()  # also, SQLite takes the name ":memory:" for no file at all
+        # Links must not lead past the lock; also, SQLite takes ":memory:" for no file at all.
+        self._path = path.resolve()
         self._progress = Progress(0, 0, b"")
-        self._lock = self._only_one()
+        self._lock = only_one(self._path, self.place)
         try:
             self._open()
         except BaseException:
@@ -146,6 +154,8 @@ class SQLite:
                 del self._banks[bank]
         if self._unfolded > max(_FOLD_BYTES, self._folded_bytes):
             self._fold()
+        if self._written and time.monotonic() >= self._emptied + _EMPTY_SECONDS:
+            self._empty_log()
 
     def refused(self, reasons: Mapping[str, int]) -> None:
         with self._writing() as db:
@@ -171,7 +181,10 @@ class SQLite:
 
     def drop_raw(self, numbers: Sequence[int]) -> None:
         with self._writing() as db:
+            # Overwritten, not just given free: whoever deletes the files wants the reports gone.
+            db.execute("PRAGMA secure_delete = ON")
             db.executemany("DELETE FROM raw WHERE number = ?", [(number,) for number in numbers])
+            db.execute("PRAGMA secure_delete = OFF")
 
     def close(self) -> None:
         """Give the file free."""
@@ -180,27 +193,6 @@ class SQLite:
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
-
-    def _only_one(self) -> int:
-        """A lock that ends with this process, however it ends."""
-        name = self._path.with_name(self._path.name + ".lock")
-        try:
-            lock = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as problem:
-            raise checks.InvalidInput(f"Cannot write {name}: {problem.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(lock, 100).decode(errors="replace").strip() or "another process"
-            os.close(lock)
-            raise checks.InvalidInput(
-                f"{self.place} is in use by {holder}: a store in a file serves one collector at a "
-                "time; for several, use PostgreSQL"
-            ) from None
-        with suppress(OSError):  # on a full disk the lock still holds, only nameless
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"process {os.getpid()}\n".encode(), 0)
-        return lock
 
     def _open(self) -> None:
         try:
@@ -217,6 +209,7 @@ class SQLite:
             if busy:
                 raise sqlite3.OperationalError("locked")
             self._db.execute("PRAGMA wal_autocheckpoint = 4000")
+            self._written, self._emptied = False, time.monotonic()
             self._check_format()
             self._load()
         except (OSError, sqlite3.Error) as problem:
@@ -252,6 +245,15 @@ class SQLite:
             numbers = np.frombuffer(serials, f"<u{width}").astype(np.uint64)
             self._banks.setdefault(bank, Bank()).add(numbers)
             self._unfolded += len(serials)
+
+    def _empty_log(self) -> None:
+        """Into the file with it; if that cannot be now, all is safe in the log until next time."""
+        self._db.execute("PRAGMA busy_timeout = 0")  # a backup that reads is not waited for
+        with suppress(sqlite3.Error):
+            ((busy, *_),) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._written = bool(busy)
+        self._db.execute("PRAGMA busy_timeout = 5000")
+        self._emptied = time.monotonic()
 
     def _fold(self) -> None:
         """Blobs into chunks: the file stays as small as the bitmaps."""
@@ -329,6 +331,7 @@ class SQLite:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
             self._db.execute("COMMIT")
+            self._written = True
         except BaseException as problem:
             self._stale = True
             with suppress(sqlite3.Error):
