@@ -13,7 +13,6 @@ from sudare.counting.reports import RECORD
 from sudare.counting.tickets import _encrypt
 
 _SCRIPT = Path(__file__).with_name("post.lua")
-_LONGEST_SECONDS = 60
 
 
 class Load(NamedTuple):
@@ -43,9 +42,10 @@ def reports_of_round(survey: Survey, key: bytes, round_: int, count: int) -> NDA
     return records
 
 
-def post(url: str, bodies: Path, kind: str, connections: int) -> Load:
-    """Send each body once, over this many connections."""
-    words = ["wrk", "-t1", f"-c{connections}", f"-d{_LONGEST_SECONDS}s", "-s", str(_SCRIPT), url]
+def post(url: str, bodies: Path, kind: str, connections: int, seconds: int) -> Load:
+    """Send the bodies for this long, over this many connections; from the first again at the end,
+    which the caller may want to rule out."""
+    words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(_SCRIPT), url]
     words += ["--", str(bodies), kind]  # what follows the dashes is for the script
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout.strip().splitlines()[-1])

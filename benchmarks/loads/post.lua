@@ -1,4 +1,4 @@
--- Post every body of a file once, then stop. Arguments: file, kind ("lines" or a size in bytes).
+-- Post the bodies of a file, one after another. Arguments: file, kind ("lines" or a size in bytes).
 local bodies, position = {}, 0
 
 function init(arguments)
@@ -21,10 +21,7 @@ end
 
 function request()
   position = position + 1
-  if position > #bodies then
-    wrk.thread:stop()
-    position = 1
-  end
+  if position > #bodies then position = 1 end
   return wrk.format(nil, nil, nil, bodies[position])
 end
 

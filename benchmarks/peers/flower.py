@@ -28,6 +28,8 @@ from sudare.federation.flower import QUIET
 
 REQUIREMENT = "flwr[simulation]>=1.41,<1.42"
 _PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+READY = "Starting Flower SuperExec"
+"""What a SuperNode says last before it can be asked."""
 _LIMIT_SECONDS = 600
 _PATIENCE = "import flwr.common.constant as flower; flower.HEARTBEAT_DEFAULT_INTERVAL = 180\n"
 """Flower gives up a process that has not reported half a minute after its start, and importing all
@@ -170,6 +172,8 @@ class Engine:
             number = f"partition-id={k} num-partitions={len(nodes)}"
             words += ["--node-config", number]
             self.start(f"node{k}", "flower-supernode", *words, **environment, **own)
+        names = [f"node{k}" for k in range(len(nodes))]
+        self.wait_for(lambda: all(READY in self.said(name) for name in names), _LIMIT_SECONDS)
 
     def kill(self, process: "subprocess.Popen[bytes]") -> None:
         """The process and all that it has started, at once."""

@@ -152,3 +152,19 @@ def test_the_promise(fields: dict[str, Any], words: str) -> None:
     assert "ε = 1" in text
     assert "at most 2.72" in text
     assert len(text) < 400
+
+
+def test_what_is_told_is_taken_over_without_reading_all_again(board: Board, told: Told) -> None:
+    """Which would hold up every request once there are many rounds."""
+    told.rounds = (round_(0), round_(1))
+    board.refresh()
+    told.rounds = ()
+    assert board.refresh([]) == []
+    assert board.refresh([round_(1), round_(2)]) == [round_(2)]
+    assert board.refresh([round_(0, 1), round_(3)]) == [round_(0, 1), round_(3)]
+    assert estimates(board).rounds == [round_(0, 1), round_(1), round_(2), round_(3)]
+    assert board.rounds == tuple(estimates(board).rounds)
+    # Something was missed: everything is read.
+    told.rounds = (*board.rounds, round_(4), round_(5))
+    assert board.refresh([round_(5)]) == [round_(4), round_(5)]
+    assert estimates(board).rounds == list(told.rounds)

@@ -88,6 +88,13 @@ def test_a_survey_without_times() -> None:
         schedule(a_survey(start=None, round_seconds=None))
 
 
+@pytest.mark.parametrize("length", [1e9, 1e300])
+def test_a_survey_without_end(length: float) -> None:
+    with pytest.raises(InvalidInput, match="ends before the year 10000"):
+        schedule(a_survey(rounds=1000, round_seconds=length))
+    schedule(a_survey(rounds=1000, round_seconds=1e8))
+
+
 def test_iso() -> None:
     assert iso(BEGIN) == "2026-01-01T00:00:00.000Z"
     assert iso(BEGIN + 0.25) == "2026-01-01T00:00:00.250Z"

@@ -1,6 +1,8 @@
 """Token buckets, and who is asking."""
 
 import gc
+from collections.abc import Callable
+from types import FunctionType
 
 import pytest
 
@@ -77,21 +79,21 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_connection_tells_who_it_is() -> None:
     clients = Clients()
-    one = clients.of("198.51.100.1", None)
+    one = clients.of("198.51.100.1")
     assert one == clients.of("198.51.100.1", b"203.0.113.5")
-    assert one != clients.of("198.51.100.2", None)
-    assert one == clients.of("::ffff:198.51.100.1", None)
+    assert one != clients.of("198.51.100.2")
+    assert one == clients.of("::ffff:198.51.100.1")
 
 
 def test_one_client_has_a_whole_ipv6_network() -> None:
     clients = Clients()
-    assert clients.of("2001:db8:0:1::1", None) == clients.of("2001:db8:0:1:ffff::2", None)
-    assert clients.of("2001:db8:0:1::1", None) != clients.of("2001:db8:0:2::1", None)
+    assert clients.of("2001:db8:0:1::1") == clients.of("2001:db8:0:1:ffff::2")
+    assert clients.of("2001:db8:0:1::1") != clients.of("2001:db8:0:2::1")
 
 
 def test_proxies_tell_who_is_behind_them() -> None:
     clients = Clients(["10.0.0.0/8", "2001:db8::1"])
-    known = clients.of("198.51.100.1", None)
+    known = clients.of("198.51.100.1")
     assert known == clients.of("10.1.2.3", b"198.51.100.1")
     assert known == clients.of("2001:db8::1", b"198.51.100.1")
     assert known == clients.of("10.1.2.3", b"203.0.113.9, 198.51.100.1 , 10.9.9.9")
@@ -101,17 +103,58 @@ def test_proxies_tell_who_is_behind_them() -> None:
         assert len(clients.of("10.1.2.3", strange)) == 8
 
 
+def test_what_a_client_adds_itself_is_not_believed() -> None:
+    """Some proxies add a line of their own below the client's, and some name the port."""
+    clients = Clients(["10.0.0.1"])
+    known = clients.of("198.51.100.1")
+    assert known == clients.of("10.0.0.1", b"203.0.113.9", b"198.51.100.1")
+    assert known == clients.of("10.0.0.1", b"198.51.100.1:4711")
+    assert known == clients.of("10.0.0.1", b"[::ffff:198.51.100.1]:80")
+    assert clients.of("2001:db8::1") == clients.of("10.0.0.1", b"2001:db8::1")
+
+
+def test_many_clients_are_not_looked_through_for_every_newcomer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "_MOST_CLIENTS", 100)
+    clock = Clock()
+    limiter = Limiter((1.0, 98), (0.0, 1), clock)
+    sweeps = 0
+
+    def counted(now: float, sweep: Callable[[float], None] = limiter._sweep) -> None:
+        nonlocal sweeps
+        sweeps += 1
+        sweep(now)
+
+    monkeypatch.setattr(limiter, "_sweep", counted)
+    for n in range(1000):  # always one that is full again, and nearly all that are not
+        clock.now += 0.01
+        limiter.take(n.to_bytes(2))
+    assert 1 <= sweeps <= 20
+
+
+def strings_of(owner: object) -> set[str]:
+    """All strings that it leads to in a few steps."""
+    reached = [owner]
+    found: set[str] = set()
+    for _ in range(5):
+        reached = [o for o in gc.get_referents(*reached) if not isinstance(o, type | FunctionType)]
+        found |= {o for o in reached if isinstance(o, str)}
+    return found
+
+
 def test_addresses_are_kept_nowhere() -> None:
     clients = Clients(["10.0.0.0/8"])
     limiter = Limiter((1.0, 2), (0.0, 1))
     address = "198.51.100." + str(int("177"))  # no constant of this module
-    limiter.take(clients.of(address, None))
+    limiter.take(clients.of(address))
     limiter.take(clients.of("10.0.0.1", address.encode()))
     held = [o for o in gc.get_referrers(address) if isinstance(o, dict | list | tuple | set)]
     assert not [o for o in held if o is not locals() and "address" not in o]
     assert all(address.encode() not in key for key in limiter._buckets)
+    assert address not in strings_of(clients) | strings_of(limiter)
     # Another process hashes by another key.
-    assert clients.of(address, None) != Clients().of(address, None)
+    assert clients.of(address) != Clients().of(address)
 
 
 @pytest.mark.parametrize("text", ["x", "10.0.0.0/33", "", "localhost"])

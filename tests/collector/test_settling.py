@@ -21,6 +21,15 @@ def test_a_survey_starts_when_it_is_first_served(place: str) -> None:
     store.close()
 
 
+def test_times_that_cannot_be_do_not_bind_a_store(file: str) -> None:
+    bare = a_survey(start=None, round_seconds=None)
+    store = open_store(file)
+    with pytest.raises(InvalidInput, match="year 10000"):
+        settle(store, bare, round_seconds=1e300)
+    assert settle(store, bare, round_seconds=LENGTH).round_seconds == LENGTH
+    store.close()
+
+
 def test_another_survey_is_refused_by_name(place: str) -> None:
     store = open_store(place)
     settle(store, a_survey(name="ours"))

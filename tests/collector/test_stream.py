@@ -67,6 +67,8 @@ def test_what_a_viewer_has_missed() -> None:
     for strange in ("", "x", "1", "1.x", "-1.0", "9" * 30 + ".0", "²."):
         assert told(strange, 3) == [3]
     many = [Round(t, "", "", "", 0, None, None, 0.0, 1.0, None, 0) for t in range(100)]
+    for strange in ("²", "².²", "1.²", "٣.٣", "", ".", "-1.0", "9" * 5000 + ".0"):
+        assert len(missed(many, strange, None)) == REPLAYED
     assert len(missed(many, None, None)) == REPLAYED
 
 

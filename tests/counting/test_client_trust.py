@@ -1,15 +1,18 @@
 """What a client does not take from a collector, and what it does not tell by its behaviour."""
 
+import gzip
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.checks import InvalidInput, PrivacyError, SudareError
-from sudare.counting import CollectorError, MemoryStore
+from sudare.counting import Client, CollectorError, MemoryStore
 from tests.counting.pretend import Pretend, survey_of, transcripts
 
 METHODS = ["glance", "rappor", "masks", "tree"]
@@ -132,6 +135,52 @@ def test_an_answer_without_end_is_not_read():
     pretend = Pretend()
     pretend.described = {"padding": "x" * (1 << 20)}
     refused(pretend, CollectorError, "does not end")
+
+
+@pytest.mark.parametrize("packed", ["gzip", "gzip, gzip, gzip", "br"])
+def test_an_answer_is_not_unpacked(packed):
+    """A kilobyte, packed three times over, may be gigabytes."""
+    head = {"content-encoding": packed}
+    stream = httpx.ByteStream(gzip.compress(bytes(1 << 20)))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["accept-encoding"] == "identity"
+        return httpx.Response(200, headers=head, stream=stream)
+
+    with pytest.raises(CollectorError, match="packed"):
+        Client("http://collector", MemoryStore(), httpx.MockTransport(answer))
+
+
+def test_an_answer_that_comes_too_slowly_is_given_up(monkeypatch):
+    """Each byte in time, and all of them never."""
+    now = iter(range(0, 1 << 30, 9))
+    monkeypatch.setattr("sudare.counting.client.time.monotonic", lambda: next(now))
+    given = 0
+
+    class Drip(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            nonlocal given
+            for given in range(1000):  # noqa: B007
+                yield b" "
+
+    with pytest.raises(CollectorError, match="does not end"):
+        Client(
+            "http://collector",
+            MemoryStore(),
+            httpx.MockTransport(lambda request: httpx.Response(200, stream=Drip())),
+        )
+    assert given < 10
+
+
+def test_a_wish_to_be_left_alone_for_good_is_not_heeded():
+    pretend = Pretend(survey_of("rappor"))
+    client = pretend.client()
+    pretend.at(0.1)
+    pretend.faults = ["503 unavailable " + "9" * 400]
+    client.report(1, patience=0)
+    pretend.at(1.5)
+    client.report(1, patience=0)
+    assert [report["slot"] for _, report in pretend.heard] == [0, 1]
 
 
 def test_another_survey_at_the_same_address():

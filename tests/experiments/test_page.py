@@ -46,7 +46,7 @@ class _Elements(HTMLParser):
 def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder: Path = tmp_path_factory.mktemp("page")
     outcomes = []
-    for name in ("glance-1", "glance-2", "glance-table-1"):
+    for name in ("glance-3", "glance-2", "glance-table-1"):
         figure, found = figures()[name], results(name)
         table = figure.table(found) if figure.table else None
         written = files.write(figure, found, folder)
@@ -59,7 +59,7 @@ def test_every_tag_is_closed_and_every_anchor_found(made: str) -> None:
     elements = _Elements(made)
     assert elements.open == []
     assert set(elements.targets) <= {f"#{name}" for name in elements.ids}
-    assert {"glance-1", "glance-2", "glance-table-1", "classification-5"} <= set(elements.ids)
+    assert {"glance-3", "glance-2", "glance-table-1", "classification-5"} <= set(elements.ids)
 
 
 def test_names_inside_pictures_do_not_clash(made: str) -> None:

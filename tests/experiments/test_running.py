@@ -1,6 +1,7 @@
 """Whatever the number of processes, the same numbers."""
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -18,7 +19,11 @@ REAL = "ridge-diabetes"
 
 def _draw(seed: int) -> list[Sample]:
     rng = seeded(seed)
-    return [measured("p", "draw", 0.0, rng.normal()), measured("p", "process", 0.0, os.getpid())]
+    return [
+        measured("p", "draw", 0.0, rng.normal()),
+        measured("p", "process", 0.0, os.getpid()),
+        measured("p", "matplotlib", 0.0, "matplotlib" in sys.modules),
+    ]
 
 
 def _figure(title: str, count: int) -> tuple[Figure, list[int]]:
@@ -60,6 +65,8 @@ def test_processes_change_nothing() -> None:
     assert set(alone["first"].values("p", "process", 0.0)) == {os.getpid()}
     assert os.getpid() not in shared["first"].values("p", "process", 0.0)
     assert alone["empty"].rows() == []
+    # Nothing has been drawn there, so nothing that draws was loaded.
+    assert not shared["first"].values("p", "matplotlib", 0.0).any()
     # A real figure too, with learners, blends and linear algebra.
     assert as_csv(figures()[REAL], alone[REAL]) == as_csv(figures()[REAL], shared[REAL])
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.flower import Engine, answers, free_port, outcome
+from benchmarks.peers.flower import READY, Engine, answers, free_port, outcome
 from sudare.federation import write_app
 from sudare.study import read_study
 from tests.federation.certificates import write_certificates, write_node_key
 from tests.federation.engine import engine
 from tests.federation.parties import Hospital, hospitals, same
 
-READY = "Starting Flower SuperExec"
 UNREGISTERED = "Exit Code: 305"
 SETTINGS = "min-nodes=3 wait-seconds=120.0 phase-seconds=120.0 grace-seconds=12.0"
 

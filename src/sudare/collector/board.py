@@ -81,9 +81,9 @@ class Board:
     def refresh(self, told: Sequence[Round] | None = None) -> list[Round]:
         """Take over what has been published or revised, and return it: what is `told`, or without
         that everything there is, which takes a while where there are many rounds."""
-        if told is None:
-            told = self._collector.history()
         known, rounds = len(self._rounds), list(self._rounds)
+        if told is None or next((t.round for t in told if t.round >= known), known) > known:
+            told = self._collector.history()
         changed = []
         for each in told:
             place = each.round  # there is one of each, from 0 on

@@ -15,6 +15,8 @@ from sudare.counting import Survey
 
 MOST_GRACE = 60.0
 MOST_SKEW = 5.0
+_YEAR_10000 = 253_402_300_800.0
+"""Beyond what dates are written for."""
 
 
 class Schedule(NamedTuple):
@@ -86,6 +88,11 @@ def schedule(
     if skew > length:
         raise checks.InvalidInput(f"Expected skew={skew:g} to be at most a round, {length:g} s")
     start = survey.start.timestamp()
+    if not start + (survey.rounds + 1) * length < _YEAR_10000:
+        raise checks.InvalidInput(
+            f"Expected a survey that ends before the year 10000: {survey.rounds} rounds of "
+            f"{length:g} seconds do not"
+        )
     return Schedule(start, length, survey.rounds, float(grace), float(skew), float(late))
 
 

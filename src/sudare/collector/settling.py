@@ -8,6 +8,7 @@ import msgspec
 
 from sudare import checks
 from sudare.collector import keys
+from sudare.collector.clock import schedule
 from sudare.collector.stores import Store
 from sudare.counting import Survey
 
@@ -54,4 +55,6 @@ def _started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
             "Expected the survey's start and round_seconds, or round_seconds to start it now"
         )
     start = datetime.fromtimestamp(math.ceil(now * 1000) / 1000, UTC)
-    return msgspec.structs.replace(survey, start=start, round_seconds=round_seconds)
+    started = msgspec.structs.replace(survey, start=start, round_seconds=round_seconds)
+    schedule(started)  # before the store is bound to times that cannot be
+    return started

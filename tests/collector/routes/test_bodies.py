@@ -99,3 +99,32 @@ def test_headers() -> None:
     with pytest.raises(Refusal, match="oversized"):
         check_length([(b"content-length", b"9" * 5000)], 11)
     check_length([(b"content-length", b"x")], 11)
+
+
+def test_bodies_that_are_begun_and_never_ended_do_not_fill_the_memory() -> None:
+    async def run() -> list[Any]:
+        reader = Reader(60.0, most=1_000_000)
+
+        def sender(size: int) -> Any:
+            left = [b"x" * (size // 2)] * 2
+
+            async def receive() -> dict[str, Any]:
+                if not left:
+                    await asyncio.sleep(60)
+                return {"type": "http.request", "body": left.pop(), "more_body": True}
+
+            return receive
+
+        large = [asyncio.create_task(reader.read(sender(300_000), 10**6)) for _ in range(5)]
+        small = [asyncio.create_task(reader.read(sender(1000), 1024)) for _ in range(500)]
+        done, _ = await asyncio.wait([*large, *small], timeout=0.1)
+        assert reader.held <= 1_000_000
+        found = [task.exception() for task in done]
+        for task in (*large, *small):
+            task.cancel()
+        await asyncio.gather(*large, *small, return_exceptions=True)
+        assert reader.held == 0
+        return found
+
+    found = asyncio.run(run())
+    assert [str(each) for each in found] == ["unavailable"] * 2

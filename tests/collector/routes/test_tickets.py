@@ -104,11 +104,14 @@ def test_each_client_has_its_limit_and_proxies_are_believed(tmp_path: Path) -> N
         # What a client writes itself stands to the left of what our proxy adds.
         assert ask("203.0.113.9, 198.51.100.7").status_code == 429
         assert ask("198.51.100.7, 203.0.113.9").status_code == 201
+        # Or in a line above.
+        lines = [("x-forwarded-for", "203.0.113.77"), ("x-forwarded-for", "198.51.100.7")]
+        assert join(served, headers=lines).status_code == 429
         last = ask("198.51.100.8")
         assert code(last) == "rate_limited"
         assert 30 <= int(last.headers["retry-after"]) <= 61
         assert len(served.tickets(50)) == 50
-        assert served.collector.status().refused["rate_limited"] == 4
+        assert served.collector.status().refused["rate_limited"] == 5
 
 
 def test_forwarded_addresses_of_strangers_are_not_believed(tmp_path: Path) -> None:

@@ -262,6 +262,56 @@ const tests = {
     const z = (flipped - 20000 * q) / Math.sqrt(20000 * q * (1 - q));
     assert.ok(Math.abs(z) < 6, `${z}`);
   },
+  async "goes to its collector only, without cookies, and not for ever"() {
+    const pretend = new Pretend();
+    const asked = [];
+    const fetch = (url, request) => (asked.push(request), pretend.fetch(url, request));
+    await (await pretend.join(new MemoryStore(), { fetch })).report(1);
+    assert.equal(asked.length, 3);
+    for (const { redirect, credentials, signal } of asked) {
+      assert.deepEqual([redirect, credentials], ["error", "omit"]);
+      assert.ok(signal instanceof AbortSignal);
+    }
+  },
+  async "an answer that does not end is not read"() {
+    let sent = 0;
+    const pull = (flow) => (sent++, flow.enqueue(new Uint8Array(1 << 16)));
+    const endless = async () => new Response(new ReadableStream({ pull }), { status: 200 });
+    await assert.rejects(new Pretend().join(new MemoryStore(), { fetch: endless }), { code: "offline" });
+    assert.ok(sent < 40, `${sent}`);
+  },
+  async "a wish to be left alone for good is not heeded"() {
+    const pretend = new Pretend();
+    const client = await pretend.join();
+    pretend.faults = [[503, "unavailable", { "retry-after": "1e12" }]];
+    await client.report(1);
+    pretend.at(1.5);
+    await client.report(1);
+    assert.deepEqual(pretend.heard.map((r) => r.slot), [0, 1]);
+  },
+  async "what was saved and is gone is not begun afresh"() {
+    const pretend = new Pretend();
+    const store = new MemoryStore();
+    const client = await pretend.join(store);
+    Object.assign(store, { load: async () => null, save: async () => false });
+    await assert.rejects(client.report(1), { code: "storage" });
+    await assert.rejects(client.report(0), { code: "storage" });
+    assert.deepEqual(pretend.heard, []);
+  },
+  async "nonsense is an error in words, or as good as no answer"() {
+    const store = new MemoryStore();
+    await new Pretend().join(store);
+    const pretend = new Pretend();
+    const nothing = async () => json(404, null);
+    assert.equal((await pretend.join(store, { fetch: nothing })).ticket.serial, 7);
+    for (const lie of [{ grace_seconds: "x" }, { late_seconds: -1 }, { late_seconds: null }]) {
+      pretend.lies = lie;
+      await assert.rejects(pretend.join(), SudareError);
+    }
+    pretend.lies = {};
+    const fetch = (url, asked) => (asked.method ? json(201, {}) : pretend.fetch(url, asked));
+    await assert.rejects(pretend.join(new MemoryStore(), { fetch }), { code: "ticket" });
+  },
   async "many coins at once"() {
     const pretend = new Pretend({ ...SURVEY, method: "tree", rounds: 1_000_000, changes: 2 });
     const client = await pretend.join();

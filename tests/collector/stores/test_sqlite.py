@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -223,3 +224,61 @@ def test_a_failed_commit_is_forgotten(file: str) -> None:
         closing_.record([], Progress(1, 0, b""))
     assert store.progress() == (1, 0, b"")
     store.close()
+
+
+def test_a_link_does_not_lead_past_the_lock(file: str) -> None:
+    """Two collectors on one file would each count the same report."""
+    link = Path(file).with_name("link.db")
+    link.symlink_to(file)
+    with (
+        closing(open_store(file)),
+        pytest.raises(InvalidInput, match=rf"link\.db is in use by process {os.getpid()}"),
+    ):
+        open_store(link)
+
+
+def test_the_log_does_not_keep_who_said_what(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From commit to commit it tells the serial and by how much the counts rose."""
+    log = Path(f"{file}-wal")
+    store = open_store(file)
+    store.found({"survey": b"{}"}, b"secret")
+    store.tidy()
+    assert log.stat().st_size > 0, "not at every turn"
+    monkeypatch.setattr("sudare.collector.stores.sqlite._EMPTY_SECONDS", 0.0)
+    store.count(group([1]))
+    # A backup that is reading is not waited for, and the log is emptied when it is done.
+    with closing(sqlite3.connect(file, isolation_level=None)) as backup:
+        backup.execute("BEGIN")
+        backup.execute("SELECT * FROM meta").fetchall()
+        store.count(group([2]))
+        began = time.monotonic()
+        store.tidy()
+        assert time.monotonic() - began < 2
+        assert log.stat().st_size > 0
+    store.tidy()
+    assert log.stat().st_size == 0
+    assert store.count(group([1, 2, 3])).tolist() == [REPEATED, REPEATED, COUNTED]
+    store.close()
+
+
+def test_raw_reports_that_were_moved_are_overwritten(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where SQLite by itself would not, as it does on some systems."""
+    connect = sqlite3.connect
+
+    def forgetful(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        made = connect(*arguments, **options)
+        made.execute("PRAGMA secure_delete = OFF")
+        return made
+
+    monkeypatch.setattr(sqlite3, "connect", forgetful)
+    secret = np.frombuffer(b"who said what to whom, and when." * 40, np.void(b"x" * 32).dtype)
+    store = open_store(file)
+    store.found({"survey": b"{}"}, b"secret")
+    store.count(group([1])._replace(raw=secret))
+    ((number, kept),) = store.raw(10**6)
+    assert kept == secret.tobytes()
+    store.drop_raw([number])
+    store.close()
+    assert kept[:32] not in Path(file).read_bytes()

@@ -29,6 +29,8 @@ export { SudareError };
 /** Refusals that sending again cannot change. */
 const FINAL = new Set(["too_late", "wrong_mark", "unknown_slot", "malformed"]);
 const MOST_WORDS = 8192; // what crypto.getRandomValues gives at once
+const LONGEST_ANSWER = 1 << 20;
+const LONGEST_SECONDS = 30;
 
 // Where the state is kept -------------------------------------------------------------------------
 
@@ -202,7 +204,7 @@ export class Client {
 
   async #post(report) {
     const headers = { "content-type": "application/json" };
-    const request = { method: "POST", headers, body: JSON.stringify(report), cache: "no-store" };
+    const request = { method: "POST", headers, body: JSON.stringify(report) };
     let wait = 0;
     try {
       const response = await this.#ask("/reports", request);
@@ -210,7 +212,7 @@ export class Client {
         this.#tries = this.#notBefore = 0;
         return "counted";
       }
-      if (FINAL.has((await response.json()).error.code)) return "lost";
+      if (FINAL.has((await read(response)).error.code)) return "lost";
       wait = Number(response.headers.get("retry-after")) || 0;
     } catch {
       // Offline, cut off, or an answer from somebody else: the same report again, later.
@@ -219,7 +221,8 @@ export class Client {
     const first = Math.min(1, Math.max(0.05, length / 100));
     const longest = Math.max(first, Math.min(60, length / 10));
     const pause = Math.min(longest, first * 2 ** this.#tries++) * (0.5 + Math.random() / 2);
-    this.#notBefore = this.clock() + Math.max(pause, wait);
+    // A wish to be left alone for good is not heeded: the next round's report is due.
+    this.#notBefore = this.clock() + Math.max(pause, Math.min(wait, length));
     return "later";
   }
 
@@ -228,20 +231,20 @@ export class Client {
     const before = this.clock();
     let status, told;
     try {
-      const answered = await (this.state ? this.#ask("") : this.fetch(`${this.base}/v1/surveys`));
+      const answered = await (this.state ? this.#ask("") : this.#fetch("/v1/surveys"));
       status = answered.status;
-      told = await answered.json();
+      told = await read(answered);
     } catch {
       status = 0; // offline, or somebody else answered
     }
-    if (status === 404 && told.error?.code === "unknown_survey") {
+    if (status === 404 && told?.error?.code === "unknown_survey") {
       throw new SudareError("This store belongs to another survey than the collector's.", "survey");
     }
     if (status !== 200) {
       if (this.state) return null; // what was saved is enough
       throw new SudareError("The collector cannot be reached.", "offline");
     }
-    const described = this.state ? told : told.surveys?.[0];
+    const described = this.state ? told : told?.surveys?.[0];
     // Only a clock that is off by more than the answer took is put right.
     const took = this.clock() - before;
     const offset = Date.parse(described?.now) / 1000 - (before + took / 2);
@@ -262,6 +265,10 @@ export class Client {
       far_weight === String(law.far_weight);
     if (!same) throw new SudareError("The collector's survey is not what it says.", "law");
     if (survey.start === null) throw new SudareError("The survey has no beginning yet.");
+    const seconds = (x) => typeof x === "number" && x >= 0 && x <= 1e9;
+    if (!seconds(described.grace_seconds) || !seconds(described.late_seconds)) {
+      throw new SudareError("The collector describes a survey that cannot be.");
+    }
   }
 
   async #enrol(described, given, words) {
@@ -273,13 +280,16 @@ export class Client {
     const fresh = { ...enrol(survey, ticket, words), survey, ticket, grace, late };
     this.state = { ...fresh, settled: 0, lost: 0, revision: 0 };
     if (!(await this.store.save(this.state, null))) this.state = await this.store.load();
+    // A browser that clears what it keeps would have new coins drawn, and another budget spent.
+    globalThis.navigator?.storage?.persist?.().catch(() => {});
   }
 
   async #issue() {
     const answered = await this.#ask("/tickets", { method: "POST" });
-    const told = await answered.json();
-    if (!answered.ok) throw new SudareError(told.error.message, told.error.code);
-    return told.tickets[0];
+    const told = await read(answered).catch(() => null);
+    const { message = "The collector gave no ticket.", code = "offline" } = told?.error ?? {};
+    if (!answered.ok) throw new SudareError(message, code);
+    return told?.tickets?.[0] ?? {};
   }
 
   #deadline(round) {
@@ -290,14 +300,45 @@ export class Client {
   async #save(state) {
     const next = { ...state, revision: this.state.revision + 1 };
     const saved = await this.store.save(next, this.state.revision);
-    this.state = saved ? next : await this.store.load();
+    const known = saved ? next : await this.store.load();
+    if (known === null) {
+      throw new SudareError("What was saved is gone: this ticket cannot be used again.", "storage");
+    }
+    this.state = known;
     return saved;
   }
 
   #ask(path, request) {
     const id = digest(this.survey).slice(0, 16);
-    return this.fetch(`${this.base}/v1/surveys/${id}${path}`, request);
+    return this.#fetch(`/v1/surveys/${id}${path}`, request);
   }
+
+  /** To this collector and no other, without cookies, and not for ever. */
+  #fetch(path, request = {}) {
+    return this.fetch(`${this.base}${path}`, {
+      ...request,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+      referrerPolicy: "no-referrer",
+      signal: AbortSignal.timeout(1000 * LONGEST_SECONDS),
+    });
+  }
+}
+
+/** An answer's JSON; one that does not end is not read. */
+async function read(response) {
+  const parts = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  for (let part; reader && !(part = await reader.read()).done; parts.push(part.value)) {
+    size += part.value.length;
+    if (size > LONGEST_ANSWER) {
+      await reader.cancel();
+      throw new SudareError("The collector's answer does not end.", "offline");
+    }
+  }
+  return JSON.parse(await new Blob(parts).text());
 }
 
 function randomWords(count) {

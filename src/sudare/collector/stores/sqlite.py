@@ -181,10 +181,7 @@ class SQLite:
 
     def drop_raw(self, numbers: Sequence[int]) -> None:
         with self._writing() as db:
-            # Overwritten, not just given free: whoever deletes the files wants the reports gone.
-            db.execute("PRAGMA secure_delete = ON")
             db.executemany("DELETE FROM raw WHERE number = ?", [(number,) for number in numbers])
-            db.execute("PRAGMA secure_delete = OFF")
 
     def close(self) -> None:
         """Give the file free."""
@@ -203,6 +200,8 @@ class SQLite:
             self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            # Overwritten, not just given free: raw reports that were moved are to be gone.
+            self._db.execute("PRAGMA secure_delete = ON")
             # After a failed sync the log may not be on the disk, whatever is read from it: what
             # counts from here on has been written, and synced, once more.
             ((busy, *_),) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
