@@ -74,7 +74,7 @@ from sudare.blending import HedgedBlend, MirrorAveraging, RidgeStack, UniformAve
 
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "blending.svg"
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
-FIRST_SEED = 7000
+FIRST_SEED = 8000
 GAP_AIMS = {
     5: {0.5: 0.65, 1.0: 0.75, 2.0: 0.80, 5.0: 0.88},
     20: {1.0: 0.5, 2.0: 0.75, 5.0: 0.9},

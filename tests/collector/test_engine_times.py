@@ -1,5 +1,7 @@
 """Rounds and the clock: what is closed stays closed, and what is published stays as it was."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,22 @@ def test_a_clock_that_jumps_ahead_closes_all_rounds_between(place: str) -> None:
     assert (collector.count(due(survey, tickets, 1)) == TOO_LATE).all()
     clock.set(4.6)
     assert (collector.count(due(survey, tickets, 4)) == COUNTED).all()
+    collector.close()
+
+
+def test_after_a_long_pause_rounds_are_closed_bit_by_bit(tmp_path: Path) -> None:
+    """So that reports get their turn in between."""
+    clock = Clock()
+    collector = a_collector(str(tmp_path / "long.db"), a_survey(rounds=6000), clock)
+    clock.set(6001.0)
+    first = collector.publish_due()
+    assert 0 < len(first) < 6000
+    due_next = collector.next_due()
+    assert due_next is not None
+    assert due_next <= clock()
+    second = collector.publish_due()
+    assert [each.round for each in (*first, *second)] == list(range(6000))
+    assert collector.next_due() is None
     collector.close()
 
 

@@ -42,6 +42,8 @@ __all__ = ["Collector", "Round", "Status", "StoreUnavailable", "Verdict", "settl
 Whole = NDArray[np.int64]
 REASONS = tuple(verdict.name.lower() for verdict in Verdict)
 _COUNTED = np.uint8(Verdict.COUNTED)  # numpy compares with this much faster
+_CLOSINGS = 16
+"""Transactions in which rounds are closed, in one call."""
 _PIECE = 10_000
 """Published rounds read at a time."""
 _SHOWN = 1000
@@ -128,12 +130,16 @@ class Collector:
         return tickets
 
     def publish_due(self) -> list[Round]:
-        """Close every round whose time and grace have passed. Rounds published or revised since the
-        last call, also by other collectors. To be called at `next_due`, and about once a second."""
+        """Close the rounds whose time and grace have passed. Rounds published or revised since the
+        last call, also by other collectors. To be called at `next_due`, and about once a second;
+        after a long pause `next_due` stays in the past until all have been closed, some thousands a
+        call, so that reports get their turn in between."""
         now = self.clock()
         with self._watched():
             self._follow()
-            while self._due(now):
+            for _ in range(_CLOSINGS):
+                if not self._due(now):
+                    break
                 with self.store.closing() as closing:
                     close_rounds(closing, self.survey, self.schedule, self.beta, now)
                 self._follow()
