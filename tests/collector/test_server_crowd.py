@@ -55,7 +55,7 @@ def test_killed_again_and_again(tmp_path: Path, store: str) -> None:
     with crowd.running(tmp_path, crowd.survey_of(USERS), store) as collector:
         reports = collector.reports()
         acknowledged = asyncio.run(scene())
-        assert kills >= min(3, KILLS)
+        assert kills >= KILLS // 2
         assert len(acknowledged) == USERS
         collector.kill()
         crowd.check_once(collector, reports, acknowledged)
