@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # A file's tests share servers and browsers, so they stay together; some only wait for time to pass.
-PYTEST := -n 3 --dist loadfile
+PYTEST := -n 3 --dist loadfile --no-loadscope-reorder
 # Silent when it works; when it fails, the end of the log, without the addresses it is full of.
 define install
 @$(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off \

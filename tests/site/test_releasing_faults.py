@@ -24,11 +24,21 @@ from tests.support.faults import RACERS, SHIFTS
 
 ALL = os.environ.get("SUDARE_FAULTS") == "all"
 EPSILON, CAP, DELTA = 1.0, 2.2, 1e-6
-ONCE = ("chmod", "fsync", "mkdir", "rename", "unlink", "write")
+ONCE = ("fchmod", "fsync", "mkdir", "rename", "unlink", "write")
 """Calls that a release makes once, twice or three times."""
-LAST = {"chmod": 2, "fsync": 2, "mkdir": 2, "rename": 2, "unlink": 3, "write": 4}
+LAST = {"fchmod": 2, "fsync": 3, "mkdir": 2, "rename": 2, "unlink": 3, "write": 4}
 LAST |= {"fdatasync": 12, "openat": 32, "pwrite64": 32}
-SOME = ["chmod:1", "fsync:1", "mkdir:1", "rename:1", "unlink:1", "unlink:2", "write:1", "write:2"]
+SOME = [
+    "fchmod:1",
+    "fsync:1",
+    "fsync:2",
+    "mkdir:1",
+    "rename:1",
+    "unlink:1",
+    "unlink:2",
+    "write:1",
+    "write:2",
+]
 SOME += ["write:3", "fdatasync:1", "fdatasync:4", "fdatasync:6", "fdatasync:10", "pwrite64:1"]
 SOME += ["pwrite64:8", "pwrite64:15", "pwrite64:22", "pwrite64:28", "openat:3", "openat:8"]
 SOME += ["openat:14", "openat:18"]

@@ -41,7 +41,7 @@ import sudare.study  # noqa: F401  (what the command will need)
 from sudare.cli import main
 
 SHIFTS = {
-    "chmod": 200,
+    "fchmod": 200,
     "fdatasync": 200,
     "fsync": 200,
     "mkdir": 200,
@@ -60,7 +60,7 @@ _NULL = os.open(os.devnull, os.O_WRONLY)
 def idle(syscall: str, times: int) -> None:
     """Calls that change nothing but strace's counter."""
     calls: dict[str, Callable[[], object]] = {
-        "chmod": lambda: Path("no such file").chmod(0),
+        "fchmod": lambda: os.fchmod(-1, 0),
         "fdatasync": lambda: os.fdatasync(_NULL),
         "fsync": lambda: os.fsync(_NULL),
         "mkdir": lambda: Path("/").mkdir(),
