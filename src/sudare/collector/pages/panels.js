@@ -136,7 +136,8 @@ export function strip(survey, activity, rounds) {
   say("done", `${words.count(rounds.length)} of ${words.count(survey.rounds)}`);
   /** @type {HTMLProgressElement} */ (find("progress")).value = rounds.length / survey.rounds;
   if (!activity) return;
-  const now = activity.round;
+  // The last word on activity may be older than the last round: nothing is open after that.
+  const now = rounds.length === survey.rounds ? null : activity.round;
   const over = now === null && rounds.length > 0;
   const heard = now === null ? sum(rounds.map((round) => round.reporters)) : (activity.reporters[now] ?? 0);
   say("heard-label", over ? "Reports counted" : "Reporters this round");
