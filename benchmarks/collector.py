@@ -35,9 +35,9 @@ _TURNS = 3
 
 def run(quick: bool) -> list[Row]:
     """Rates, and what it takes to start."""
-    seconds = 1 if quick else 3
+    seconds = 1 if quick else 2
     with tempfile.TemporaryDirectory() as name:
-        bench = Bench(Path(name), 50_000 * seconds, 1_500_000 * seconds, seconds)
+        bench = Bench(Path(name), 50_000 * seconds, 3_000_000 * seconds, seconds)
         return [
             *bench.singles(),
             *bench.batches(),
