@@ -7,6 +7,7 @@ needs the operator's token is not.
 """
 
 import asyncio
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.routing import Route, Router
@@ -118,8 +119,12 @@ async def _guarded(
     """Answer with one shape of refusal whatever happens."""
     try:
         await handle(service, scope, receive, send)
-    except (Gone, asyncio.CancelledError):
-        return  # the client has gone, or the process is about to
+    except asyncio.CancelledError:
+        return  # the process is about to go
+    except Gone:
+        # A client may stop sending and still listen; without an answer the server would say 500.
+        with suppress(Exception):
+            await _refuse(send, Refusal("malformed"), shared)
     except Refusal as refusal:
         service.refused(refusal.problem.code)
         await _refuse(send, refusal, shared)
