@@ -133,7 +133,7 @@ def test_a_life(tmp_path: Path) -> None:
         first.end(signal.SIGKILL)
         assert free(first.url)
     said = first.log.read_text()
-    with started(tmp_path, survey, "--port", port) as second:
+    with started(tmp_path, survey, "--port", port, "--health-port", "0") as second:
         assert second.url == first.url
         for each in reports[:2]:
             assert httpx.post(f"{second.api}/reports", json=each).status_code == 204
@@ -146,9 +146,10 @@ def test_a_life(tmp_path: Path) -> None:
     assert [line["event"] for line in second.lines()] == ["listening", "stopping", "stopped"]
     for secret in (TOKEN, KEY, "203.0.113.77", made[0]["mark"], str(made[0]["serial"]) + ","):
         assert secret not in said
-    assert "127.0.0.1" not in said.replace(first.url, "").replace(
-        f"127.0.0.1:{int(port) + 1}", ""
-    ).replace(json.loads(said.splitlines()[0])["health_url"], "")
+    for line in map(json.loads, said.splitlines()):
+        for address in (line.pop("url", ""), line.pop("health_url", "")):
+            line["message"] = line["message"].replace(address, "")
+        assert "127.0.0.1" not in json.dumps(line)
 
 
 def test_what_is_in_hand_is_answered_before_the_end(tmp_path: Path) -> None:
