@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudare import checks, exact
 from sudare.calibration.masks import MaskLaw, flip_threshold
-from sudare.randomness import is_secure
+from sudare.randomness import is_secure, uniform_words
 
 _BLOCK = 32768
 """Pairs of normals made at a time: small enough to stay in the processor's cache."""
@@ -123,10 +123,10 @@ def bernoulli(threshold: int, size: int, rng: Generator) -> NDArray[np.bool_]:
     drawn = np.empty(size, dtype=np.bool_)
     for start in range(0, size, 8 * _BLOCK):
         part = drawn[start : start + 8 * _BLOCK]
-        first = _words((part.size + 7) // 8, rng).view(np.uint8)[: part.size]
+        first = uniform_words((part.size + 7) // 8, rng).view(np.uint8)[: part.size]
         np.less(first, top, out=part)
         (ties,) = np.nonzero(first == top)
-        part[ties] = _words(ties.size, rng) >> np.uint64(8) < rest
+        part[ties] = uniform_words(ties.size, rng) >> np.uint64(8) < rest
     return drawn
 
 
@@ -172,12 +172,12 @@ def _lone_normals(size: int, rng: Generator) -> NDArray[np.float64]:
     Of each first word 10 bits begin R's exponential, one is the sign and 53 give the angle, with
     extra coins where it is small.
     """
-    words = _words(size, rng)
+    words = uniform_words(size, rng)
     normals = np.sqrt(2 * _exponentials_from(words >> np.uint64(_ANGLE_BITS), rng))
     angle = words & np.uint64(2**53 - 1)
     quarter = angle * 2.0**-53
     (small,) = np.nonzero(angle < np.uint64(2**48))
-    quarter[small] += (_words(small.size, rng) + 0.5) * 2.0**-117
+    quarter[small] += (uniform_words(small.size, rng) + 0.5) * 2.0**-117
     normals *= np.sin(quarter * (math.pi / 2))
     return np.negative(normals, out=normals, where=(words & np.uint64(2**53)) > 0)
 
@@ -193,7 +193,7 @@ def _normal_pairs(pairs: int, rng: Generator) -> NDArray[np.float64]:
     normals = np.empty((2, pairs))
     for start in range(0, pairs, _BLOCK):
         stop = min(start + _BLOCK, pairs)
-        words = _words(stop - start, rng)
+        words = uniform_words(stop - start, rng)
         radius = _exponentials_from(words >> np.uint64(_ANGLE_BITS), rng)
         radius *= 2
         np.sqrt(radius, out=radius)
@@ -222,7 +222,7 @@ def exponentials(size: int, rng: Generator) -> NDArray[np.float64]:
     values = np.empty(size)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
-        words = _words(stop - start, rng)
+        words = uniform_words(stop - start, rng)
         values[start:stop] = _exponentials_from(words >> np.uint64(54), rng)
     return values
 
@@ -237,22 +237,14 @@ def _exponentials_from(digits: NDArray[np.uint64], rng: Generator) -> NDArray[np
     tails = _TAILS[digits.view(np.int64)]
     (unfinished,) = np.nonzero(digits == 0)
     while unfinished.size:
-        more = _words(unfinished.size, rng) >> np.uint64(54)
+        more = uniform_words(unfinished.size, rng) >> np.uint64(54)
         tails[unfinished] += _TAILS[more.view(np.int64)]
         unfinished = unfinished[more == 0]
-    v = _words(digits.size, rng)
+    v = uniform_words(digits.size, rng)
     values = np.multiply(v, -(2.0**-65))
     (small,) = np.nonzero(v < np.uint64(1 << 58))
-    refined = v[small] * 2.0**-65 + (_words(small.size, rng) + 0.5) * 2.0**-129
+    refined = v[small] * 2.0**-65 + (uniform_words(small.size, rng) + 0.5) * 2.0**-129
     values += 1.0
     np.log(values, out=values)
     values[small] = np.log1p(-refined)
     return np.subtract(tails, values, out=tails)
-
-
-def _words(count: int, rng: Generator) -> NDArray[np.uint64]:
-    """Uniform 64-bit words; a generator of shorter ones would make wrong bits of them."""
-    if isinstance(rng.bit_generator, np.random.MT19937):
-        raise checks.InvalidInput("Expected rng to make 64-bit words; MT19937 makes 32-bit ones")
-    words: NDArray[np.uint64] = rng.bit_generator.random_raw(count)
-    return words

@@ -14,11 +14,20 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from sudare import checks
 
-__all__ = ["Generator", "SecureGenerator", "as_generator", "is_secure", "secure", "seeded"]
+__all__ = [
+    "Generator",
+    "SecureGenerator",
+    "as_generator",
+    "is_secure",
+    "secure",
+    "seeded",
+    "uniform_words",
+]
 
 
 class SecureGenerator(Generator):
@@ -80,6 +89,14 @@ def as_generator(rng: Generator | int | None) -> Generator:
         raise checks.InvalidInput("Expected rng to be None, a whole number or a numpy Generator")
     checks.count(minimum=0, rng=rng)
     return seeded(int(rng))
+
+
+def uniform_words(count: int, rng: Generator) -> NDArray[np.uint64]:
+    """Uniform 64-bit words; a generator of shorter ones would make wrong bits of them."""
+    if isinstance(rng.bit_generator, np.random.MT19937):
+        raise checks.InvalidInput("Expected rng to make 64-bit words; MT19937 makes 32-bit ones")
+    drawn: NDArray[np.uint64] = rng.bit_generator.random_raw(count)
+    return drawn
 
 
 def _rekey_all() -> None:

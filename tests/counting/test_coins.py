@@ -107,6 +107,6 @@ def test_only_tree_has_fair_coins_and_they_come_first():
 
 def test_a_generator_of_short_words_is_refused():
     with pytest.raises(InvalidInput, match="64-bit"):
-        words_of(np.random.Generator(np.random.MT19937(1)))
+        words_of(np.random.Generator(np.random.MT19937(1)))(1)
     for rng in (seeded(1), secure()):
         assert words_of(rng)(3).dtype == np.uint64

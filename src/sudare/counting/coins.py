@@ -23,10 +23,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare import checks
 from sudare.calibration import MaskLaw
 from sudare.counting.survey import Survey
-from sudare.randomness import Generator
+from sudare.randomness import Generator, uniform_words
 
 WordSource = Callable[[int], NDArray[np.uint64]]
 """Gives as many uniform 64-bit words as it is asked for, none of them twice."""
@@ -36,9 +35,7 @@ _WORDS = 1 << 64
 
 def words_of(rng: Generator) -> WordSource:
     """The words of a generator."""
-    if isinstance(rng.bit_generator, np.random.MT19937):
-        raise checks.InvalidInput("Expected rng to make 64-bit words; MT19937 makes 32-bit ones")
-    return rng.bit_generator.random_raw
+    return lambda count: uniform_words(count, rng)
 
 
 def draw_coins(survey: Survey, slots: int, words: WordSource) -> tuple[bytes, bytes]:

@@ -26,6 +26,7 @@ from sudare.counting.coins import draw_coins, words_of
 from sudare.counting.reports import Report
 from sudare.counting.survey import Survey
 from sudare.counting.tickets import MARK_BYTES, MAX_SERIAL, Ticket
+from sudare.files import sync_folder
 from sudare.randomness import Generator, is_secure, secure
 
 _VERSION = 1
@@ -96,7 +97,7 @@ class FileStore:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except OSError as problem:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
@@ -248,15 +249,6 @@ def check_bit(bit: object) -> None:
     """Refuse what is neither 0 nor 1, without saying what it was."""
     if not (isinstance(bit, bool | np.bool_) or (_whole(bit) and bit in (0, 1))):
         raise checks.InvalidInput("Expected bit to be 0 or 1")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in the folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _whole(value: object) -> bool:
