@@ -26,13 +26,13 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks import peers
 from benchmarks.table import Row, against
+from sudare.foundations.randomness import seeded
 from sudare.learners import (
     MomentsClassifier,
     MomentsRegressor,
     PrivateLogisticRegression,
     PrivateRidge,
 )
-from sudare.randomness import seeded
 
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "accuracy.svg"
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)

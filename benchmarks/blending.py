@@ -21,13 +21,13 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks.table import Row, against
 from sudare import blending
-from sudare.blending.base import OwnRows
-from sudare.blending.losses import LossName, loss_blocks, theory_temperature
+from sudare.blending import OwnRows
+from sudare.blending._losses import LossName, loss_blocks, theory_temperature
 from sudare.blending.mirror import init, mirror_weights
 from sudare.blending.mirror import run as run_blocks
+from sudare.foundations.privacy import PureEvent
+from sudare.foundations.randomness import seeded
 from sudare.learners import MomentsClassifier
-from sudare.privacy import PureEvent
-from sudare.randomness import seeded
 from sudare.releases import Contract, LearnerRelease
 
 FEATURES = 30

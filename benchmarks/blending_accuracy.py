@@ -71,7 +71,8 @@ from benchmarks.consortia.outcomes import (
 from benchmarks.consortia.real import missing, studies
 from benchmarks.consortia.synthetic import SCENARIOS, Scenario, synthetic
 from benchmarks.table import Row, markdown
-from sudare.blending import HedgedBlend, MirrorAveraging, RidgeStack, UniformAverage
+from papers.blends import RidgeStack, UniformAverage
+from sudare.blending import HedgedBlend, MirrorAveraging
 
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "blending.svg"
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from benchmarks.loads import Load, post, reports_of_round, servers
 from benchmarks.table import Row, against
-from sudare.counting.reports import RECORD
+from sudare.counting import RECORD
 
 BATCH = 1000
 VIEWERS = 200

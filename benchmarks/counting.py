@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 
 from benchmarks import peers
 from benchmarks.table import Row, against, best_of, compare
-from sudare.counting import MemoryStore, Reporter, Survey, empty_tally, open_office, unpack
-from sudare.counting.planning import plan
-from sudare.counting.reports import RECORD
+from sudare.counting import (
+    RECORD,
+    MemoryStore,
+    Reporter,
+    Survey,
+    empty_tally,
+    open_office,
+    plan,
+    simulate,
+    unpack,
+)
 from sudare.counting.signals import constant
-from sudare.counting.simulation import simulate
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 
 ROUNDS, USERS = 50, 10_000
 KEY = bytes(32)

@@ -21,10 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row, against
-from sudare.counting import Survey, open_office, signals
-from sudare.counting.planning import plan
-from sudare.counting.simulation import Simulation, simulate
-from sudare.randomness import Generator, seeded
+from sudare.counting import Simulation, Survey, open_office, plan, signals, simulate
+from sudare.foundations.randomness import Generator, seeded
 
 ROUNDS, USERS = 50, 10_000
 EPSILONS = (1.0, 2.0, 4.0, 8.0)

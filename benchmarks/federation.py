@@ -35,12 +35,12 @@ from benchmarks.consortia.real import studies
 from benchmarks.peers.flower import Engine, outcome, running
 from benchmarks.table import Row, against
 from sudare.blending import HedgedBlend
-from sudare.calibration.gaussian import gaussian_mu
 from sudare.exchange import Keyring, new_key
 from sudare.federation import write_app
+from sudare.foundations.gaussian import gaussian_mu
+from sudare.foundations.privacy import GaussianEvent, account
+from sudare.foundations.randomness import secure
 from sudare.ledger import Ledger
-from sudare.privacy import GaussianEvent, account
-from sudare.randomness import secure
 from sudare.site import load_model
 from sudare.study import Study, parse_study, raw_content
 

@@ -33,10 +33,16 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from benchmarks import peers
 from benchmarks.table import Row, against, best_of, compare
 from sudare.calibration import inverse_temperature
+from sudare.foundations.randomness import secure, seeded
+from sudare.foundations.sampling import (
+    LogisticPosterior,
+    RadialEnvelope,
+    draw_radial,
+    radial_envelope,
+    settle,
+)
+from sudare.foundations.sampling.logistic import propose
 from sudare.learners import PrivateLogisticRegression
-from sudare.randomness import secure, seeded
-from sudare.sampling import LogisticPosterior, RadialEnvelope, draw_radial, radial_envelope, settle
-from sudare.sampling.logistic import propose
 
 Array = NDArray[np.float64]
 EPSILON, DELTA = 1.0, 1e-5

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks import peers
 from benchmarks.table import Row, against, best_of, compare
+from sudare.foundations.randomness import seeded
 from sudare.learners import PrivateLogisticRegression, PrivateRidge
-from sudare.randomness import seeded
 
 FEATURES = 30
 DELTAS = (0.0, 1e-5)

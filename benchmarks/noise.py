@@ -1,8 +1,8 @@
 """Secure noise and randomised bits on one core, beside numpy's PCG64 and OpenDP.
 
 Aims: Gaussian noise at half PCG64's rate or more, randomised bits at 0.5 Gbit/s or more. *Stream*
-is `secure()` itself; *close draws* are the numbers of `sudare.mechanisms`, whose distance from the
-ideal draw is bounded so that the seal can hide it.
+is `secure()` itself; *close draws* are the numbers of `sudare.foundations.mechanisms`, whose
+distance from the ideal draw is bounded so that the seal can hide it.
 """
 
 from functools import partial
@@ -11,11 +11,11 @@ import numpy as np
 import opendp.prelude as dp
 
 from benchmarks.table import Row, against, compare
-from sudare.calibration.masks import flip_threshold
-from sudare.exact import gaussian, laplace
-from sudare.mechanisms import bernoulli, flip_bits, gamma_noise, gaussian_noise
-from sudare.randomness import secure, seeded
-from sudare.seal import plan_seal
+from sudare.foundations.exact import gaussian, laplace
+from sudare.foundations.masks import flip_threshold
+from sudare.foundations.mechanisms import bernoulli, flip_bits, gamma_noise, gaussian_noise
+from sudare.foundations.randomness import secure, seeded
+from sudare.foundations.seal import plan_seal
 
 EPSILON = 1.0
 COEFFICIENTS = 31

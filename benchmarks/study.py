@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from benchmarks.table import Row, against, compare
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 from sudare.study import Study, parse_study, read_blocks
 
 NUMBERS = 30

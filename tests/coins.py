@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sudare.randomness import secure, seeded
+from sudare.foundations.randomness import secure, seeded
 
 WORD = 2**64
 Floats = NDArray[np.float64]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import pages
+from tests.support.soak import SOAK
 
 settings.register_profile("sudare", derandomize=True, deadline=None, database=None)
 settings.load_profile("sudare")
@@ -31,6 +32,19 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _fail_skips(report)
     return report
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to `make soak` what only it has the time for."""
+    if SOAK:
+        return
+    left = [item for item in items if _only_soaked(item)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+
+
+def _only_soaked(item: pytest.Item) -> bool:
+    return any(mark.kwargs.get("only") for mark in item.iter_markers("soak"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,11 +4,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sudare.privacy import (
+from sudare.foundations.privacy import (
     ApproximateEvent,
     ConcentratedEvent,
     GaussianEvent,
     LocalEvent,
+    NearGaussianEvent,
     Neighbours,
     PureEvent,
 )
@@ -26,6 +27,10 @@ GOLDEN: dict[str, Any] = {
             unit="patient",
             assumptions=("rows are clipped", "ε is public"),
         )
+    ),
+    '{"kind":"near-gaussian/1","mu":0.5,"log_ratio":1e-8,"failure":1e-22,'
+    '"neighbours":"replace-one","unit":"row","assumptions":[]}': (
+        NearGaussianEvent(0.5, 1e-8, 1e-22)
     ),
     '{"kind":"concentrated/1","rho":5e-324,"neighbours":"replace-one","unit":"row",'
     '"assumptions":[]}': ConcentratedEvent(5e-324),
@@ -57,6 +62,13 @@ CENTRAL: dict[str, st.SearchStrategy[Any]] = {
 EVENTS = st.one_of(
     st.builds(PureEvent, POSITIVE, **CENTRAL),
     st.builds(GaussianEvent, POSITIVE, **CENTRAL),
+    st.builds(
+        NearGaussianEvent,
+        POSITIVE,
+        st.floats(0, 1.7976931348623157e308),
+        st.floats(0, 1, exclude_max=True),
+        **CENTRAL,
+    ),
     st.builds(ConcentratedEvent, POSITIVE, **CENTRAL),
     st.builds(ApproximateEvent, POSITIVE, st.floats(0, 1, exclude_max=True), **CENTRAL),
     st.builds(LocalEvent, POSITIVE, **CIRCUMSTANCES),

@@ -7,9 +7,10 @@ from typing import Any
 
 from mpmath import MPContext
 
-from sudare.composition import Parts, epsilon, parts
+from sudare.foundations.composition import Parts, epsilon, parts
 
 mp = MPContext()  # a context of its own: nobody else's precision is touched
+mp.dps = 50
 mpf = mp.mpf
 
 Curve = Callable[[Any], Any]

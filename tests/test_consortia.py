@@ -1,24 +1,35 @@
 """The judges of blending: consortia, simulated releases, and private gradient descent."""
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
-from benchmarks.consortia import Consortium, learners, moments
+from benchmarks.consortia import Consortium, learners, moments, regression
 from benchmarks.consortia.gradients import gradient_descent
 from benchmarks.consortia.information import worth
+from benchmarks.consortia.pooled import pooled_sum
 from benchmarks.consortia.real import studies
+from benchmarks.consortia.sessions import gradient_sessions
+from benchmarks.consortia.sites import FEWEST, TABLES, missing_sites, read_sites, site_studies
 from benchmarks.consortia.synthetic import SCENARIOS, Scenario, synthetic
+from benchmarks.pooling_accuracy import EPSILONS, Task, judge, measured, report
+from sudare.foundations.randomness import seeded
 from sudare.learners import MomentsClassifier
 from sudare.releases import MomentsRelease
+from sudare.study import Categories, Column, Number
+from tests.statistical import only_fits
 
 
 def consortia() -> list[Consortium]:
     return [
         *(synthetic(scenario, 3, 0) for scenario in SCENARIOS),
-        *(study.deal(0) for study in studies()),
+        *(study.deal(0) for study in [*studies(), *site_studies()]),
     ]
 
 
@@ -96,3 +107,169 @@ def test_releases_are_worth_more_with_less_noise() -> None:
     assert shares == sorted(shares)
     assert 0 < shares[0] < 0.05
     assert 0.95 < shares[-1] < 1
+
+
+def _write_table(path: Path, name: str, sizes: dict[int, int], seed: int = 0) -> None:
+    """Made-up rows under the columns of a real table; numbers leave their bounds at times."""
+    sites, rng = TABLES[name], seeded(seed)
+    target = sites.target
+
+    def cell(column: Column) -> str:
+        if isinstance(column, Number):
+            return f"{rng.normal(column.middle, 2 * column.reach):.4f}"
+        labels = [str(label) for label in column.categories]
+        return str(rng.choice(labels if column.missing is None else ["", *labels[1:]]))
+
+    outcome: Column
+    if target.classes is None:
+        assert target.low is not None
+        assert target.high is not None
+        outcome = Number(low=target.low, high=target.high)
+    else:
+        outcome = Categories(categories=target.classes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["rownames", sites.site, *sites.columns, target.column])
+        for site, size in sizes.items():
+            for _ in range(size):
+                cells = [cell(column) for column in (*sites.columns.values(), outcome)]
+                writer.writerow([0, site, *cells])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_many_sites_are_read_within_public_bounds(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.csv"
+    _write_table(path, name, {3: FEWEST + 5, 12: FEWEST})
+    tables = read_sites(path, TABLES[name])
+    assert [len(y) for _, y in tables] == [FEWEST + 5, FEWEST]
+    for X, y in tables:
+        norms = np.linalg.norm(X, axis=1)
+        assert norms.mean() > 0.1
+        assert norms.max() <= 1
+        if TABLES[name].target.classes:
+            assert set(y) == {0, 1}
+        else:
+            assert np.abs(y).max() <= 1
+            assert y.std() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        # Small ones together, in the order of their numbers; the rest joins the last group.
+        ({1: 25, 2: 8, 3: 30, 4: 13, 10: 4}, [25, 30, 25]),
+        ({1: 8, 2: 13, 3: 12, 4: 9, 5: 30}, [30, 21, 21]),
+        # Too few small rows for a group: they join the last site.
+        ({1: 25, 2: 3, 3: 40}, [25, 43]),
+        ({1: 3, 2: 4}, [7]),
+    ],
+)
+def test_small_sites_are_put_together(
+    tmp_path: Path, sizes: dict[int, int], expected: list[int]
+) -> None:
+    path = tmp_path / "Chem97.csv"
+    _write_table(path, "Chem97", sizes)
+    assert [len(y) for _, y in read_sites(path, TABLES["Chem97"])] == expected
+
+
+def test_every_site_has_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {1: 30, 2: 40, 3: 50}
+    _write_table(tmp_path / "sites" / "Contraception.csv", "Contraception", sizes)
+    monkeypatch.setenv("SUDARE_DATA", str(tmp_path))
+    (study,) = site_studies()
+    assert study.name == "Contraception"
+    assert missing_sites() == [name for name in TABLES if name != "Contraception"]
+    dealt = [study.deal(seed) for seed in range(3)]
+    for consortium in dealt:
+        own, test = len(consortium.own_y), len(consortium.test_y)
+        assert own == int(0.7 * (own + test))
+        assert sorted([own + test, *(len(y) for _, y in consortium.others)]) == [30, 40, 50]
+    assert sorted(len(c.own_y) + len(c.test_y) for c in dealt) == [30, 40, 50]
+
+
+def test_tables_that_are_not_here_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDARE_DATA", raising=False)
+    assert site_studies() == []
+    assert missing_sites() == list(TABLES)
+
+
+@pytest.mark.parametrize("colluders", [0, 50])
+def test_a_pooled_sum_has_one_noise_for_all(colluders: int) -> None:
+    consortium = synthetic("iid", 5, 0)
+    exact = pooled_sum(consortium, 1e9, 0)
+    single = moments(consortium, 0.7, 0)[0].noise_std
+    expected = single * np.sqrt(100 / (100 - colluders))
+    on_diagonal = np.where(np.equal(*np.triu_indices(6)), np.sqrt(2), 1.0)
+    found = []
+    for seed in range(1000):
+        total = pooled_sum(consortium, 0.7, seed, colluders=colluders)
+        assert total.noise_std == pytest.approx(expected, rel=1e-3)
+        noise = [total.cross - exact.cross, (total.gram - exact.gram) / on_diagonal]
+        found.append(np.append(np.concatenate(noise), (total.squares - exact.squares) / np.sqrt(2)))
+    assert only_fits(np.concatenate(found) / expected, norm.cdf, off=0.1)
+
+
+def test_own_rows_can_be_taken_off_a_pooled_sum() -> None:
+    consortium = synthetic("iid", 3, 0)
+    others = pooled_sum(consortium, 1e9, 0).without((consortium.own_X, consortium.own_y))
+    separate = moments(consortium, 1e9, 0)
+    assert others.n == sum(release.n for release in separate) == 4950
+    cross = np.sum([release.cross for release in separate], axis=0)
+    gram = np.sum([release.gram for release in separate], axis=0)
+    assert np.allclose(others.release(1e9).cross, cross, atol=0.1)
+    assert np.allclose(others.release(1e9).gram, gram, atol=0.1)
+    assert others.squares == pytest.approx(4950, abs=0.1)
+
+
+def test_gradient_sessions_without_noise_near_the_pooled_fit() -> None:
+    consortium = synthetic("iid", 3, 0)
+    rows = consortium.contract.rows(consortium.test_X)
+    pooled = LogisticRegression(C=1e3).fit(*consortium.pooled())
+    best = pooled.score(consortium.test_X, consortium.test_y)
+
+    def share_correct(epsilon: float) -> float:
+        theta = gradient_sessions(consortium, epsilon, 0).theta
+        return float(np.mean((rows @ theta > 0) == consortium.test_y))
+
+    assert share_correct(1e9) > best - 0.01
+    assert share_correct(0.002) < best - 0.05
+
+
+def test_scores_of_the_pooling_benchmark_are_those_of_scikit_learn() -> None:
+    consortium = synthetic("iid", 3, 0)
+    scores = np.round(consortium.test_X[:, 0], 1)  # with ties
+    found = dict(measured(consortium, scores))
+    truth = consortium.test_y
+    shares = {name: tally.got / tally.total for name, tally in found.items()}
+    assert shares == {
+        "accuracy": pytest.approx(accuracy_score(truth, scores > 0)),
+        "AUC": pytest.approx(roc_auc_score(truth, scores)),
+    }
+    # Of numbers, against the mean of all training targets: here that of the test rows, for once.
+    others = [(X, np.full(len(y), truth.mean())) for X, y in consortium.others]
+    numbers = replace(
+        consortium,
+        contract=regression(3, 1.0),
+        own_y=np.full(len(consortium.own_y), truth.mean()),
+        others=others,
+    )
+    ((name, tally),) = measured(numbers, scores)
+    assert name == "R²"
+    assert tally.got / tally.total == pytest.approx(r2_score(truth, scores))
+
+
+def test_the_pooling_benchmark_finds_what_pooling_gains() -> None:
+    task = Task("synthetic, d = 5", 3)
+    rows = {row.name: row for row in report({task: judge(task)})}
+    aim = rows["gap closed, synthetic, d = 5, in the blend, c = 0, ε = 0.3"]
+    assert aim.aim == ">= 0.85"
+    assert aim.ok == (aim.value >= 0.85)
+    # At ε = 0.3 separate releases of fifty rows are almost nothing, and their sum almost all.
+    blended = rows["synthetic, d = 5: AUC gap closed, in the blend, c = 0"].baseline
+    separate = rows["synthetic, d = 5: AUC gap closed, separate"].baseline
+    assert blended is not None
+    assert separate is not None
+    at = EPSILONS.index(0.3)
+    gained, alone = (float(text.split(" / ")[at].split()[0]) for text in (blended, separate))
+    assert gained > alone + 0.2

@@ -4,7 +4,6 @@ import re
 import socket
 import ssl
 import subprocess
-import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +13,18 @@ import httpx
 import pytest
 from prometheus_client import generate_latest
 
-from sudare.collector.metrics import Metrics
-from sudare.collector.settings import read_settings
+from sudare.collector._settings import read_settings
+from sudare.collector.monitoring import Metrics
 from tests.collector import crowd
 from tests.support import ROOT, debian
+from tests.support.waiting import PATIENCE, eventually
 
 DEPLOY = ROOT / "deploy"
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return not probe.connect_ex(("127.0.0.1", port))
 
 
 @contextmanager
@@ -54,17 +59,11 @@ def nginx(folder: Path, upstream: int) -> Iterator[tuple[str, Path]]:
     assert checked.returncode == 0, checked.stderr
     process = subprocess.Popen(run)
     try:
-        deadline = time.monotonic() + 20
-        while True:
-            with socket.socket() as probe:
-                if not probe.connect_ex(("127.0.0.1", port)):
-                    break
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: listens(port))
         yield f"https://localhost:{port}", certificate
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def test_behind_the_proxy(tmp_path: Path) -> None:
@@ -78,7 +77,7 @@ def test_behind_the_proxy(tmp_path: Path) -> None:
     ):
         reports = collector.reports()
         trust = ssl.create_default_context(cafile=str(certificate))
-        with httpx.Client(base_url=url, verify=trust, timeout=20) as client:
+        with httpx.Client(base_url=url, verify=trust, timeout=PATIENCE) as client:
             found = client.get("/v1/surveys")
             assert found.json()["surveys"][0]["name"] == "crowd"
             assert "max-age" in found.headers["strict-transport-security"]
@@ -120,7 +119,7 @@ def test_the_settings_are_read() -> None:
 
 
 def test_the_environment_names_what_is_read() -> None:
-    from sudare.collector import settings
+    from sudare.collector import _settings as settings
 
     named = set(re.findall(r"^#(SUDARE_\w+)=", (DEPLOY / "collector.env").read_text(), re.M))
     known = {settings.KEY_VARIABLE, settings.TOKEN_VARIABLE, settings.STORE_VARIABLE}

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sudare.foundations.privacy import account
+from sudare.learners import MomentsClassifier
 from tests.support import ROOT
 from tests.support.pages import READMES, blocks, code_in
 
@@ -46,6 +48,14 @@ def test_sections_pictures_and_links_are_the_same() -> None:
     between = set(READMES)
     there, here = (sorted(set(targets(page)) - between) for page in (ENGLISH, JAPANESE))
     assert here == there
+
+
+@pytest.mark.parametrize("page", [ENGLISH, JAPANESE], ids=lambda page: page.name)
+def test_the_promise_is_what_the_example_prints(page: Path) -> None:
+    (learner,) = set(re.findall(r"MomentsClassifier\(.*?\)", page.read_text()))
+    event = eval(learner, {"MomentsClassifier": MomentsClassifier}).plan()
+    shown = " ".join(re.findall(r"^> (.+)$", page.read_text(), re.M))
+    assert shown == str(account([event], 1e-6))
 
 
 def test_each_names_the_other() -> None:

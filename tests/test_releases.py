@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sudare.checks import InvalidInput
-from sudare.privacy import ConcentratedEvent, PureEvent
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.privacy import ConcentratedEvent, PureEvent
 from sudare.releases import Contract, LearnerRelease, MomentsRelease, Release, shortening
 
 CLASSIFY = Contract(features=2, row_norm=2.0, constant=0.5, classes=("ill", "well"))

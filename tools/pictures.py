@@ -10,14 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
-from sudare.counting import Survey, empty_tally, estimate, open_office, signals, smooth
-from sudare.counting.charts import error_chart
-from sudare.counting.planning import plan
-from sudare.counting.simulation import simulate
-from sudare.mechanisms import draw_masks
-from sudare.randomness import seeded
+from sudare.charts import Series, curves, standalone
+from sudare.counting import (
+    Survey,
+    empty_tally,
+    error_chart,
+    estimate,
+    open_office,
+    plan,
+    signals,
+    simulate,
+    smooth,
+)
+from sudare.foundations.mechanisms import draw_masks
+from sudare.foundations.randomness import seeded
 from sudare.site import LearningPlan, plan_learning
-from sudare.site.charts import Series, curves, standalone
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 

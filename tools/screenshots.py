@@ -10,8 +10,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sudare.counting import Survey
-from sudare.counting.reports import RECORD
+from sudare.counting import RECORD, Survey
 from tests.collector import staged
 from tests.support import browser as browsers
 from tools.pictures import IMAGES

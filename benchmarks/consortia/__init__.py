@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.foundations.privacy import Event
+from sudare.foundations.randomness import seeded
 from sudare.learners import (
     MomentsClassifier,
     MomentsRegressor,
     PrivateLogisticRegression,
     PrivateRidge,
 )
-from sudare.learners.moments import moments_seal
-from sudare.privacy import Event
-from sudare.randomness import seeded
+from sudare.learners._moments import moments_seal
 from sudare.releases import Contract, LearnerRelease, MomentsRelease
 
 Array = NDArray[np.float64]

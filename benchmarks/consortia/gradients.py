@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.consortia import DELTA, Array, Consortium
-from sudare.calibration.gaussian import gaussian_mu
-from sudare.randomness import seeded
+from sudare.foundations.gaussian import gaussian_mu
+from sudare.foundations.randomness import seeded
 
 ROUNDS = 10
 STEPS = (0.1, 1.0, 4.0, 16.0, 64.0)

@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.consortia import DELTA, Array, Consortium
-from sudare.learners.moments import moments_seal
+from sudare.learners._moments import moments_seal
 
 RIDGE = 0.3
 """Prior information on each coefficient, in units of unit rows; about what pooled fits choose."""

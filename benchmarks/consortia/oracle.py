@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.consortia import Array, Consortium
 from benchmarks.consortia.synthetic import LENGTH
-from sudare.blending.matching import Beliefs, Records, RowLaw, fit
+from sudare.blending._matching import Beliefs, Records, RowLaw, fit
 from sudare.releases import MomentsRelease
 
 

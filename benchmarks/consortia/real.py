@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from benchmarks.consortia import Array, Consortium, Table, classification, regression
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 
 Typical = dict[str, tuple[float, float]]
 """For each column the typical value and the typical deviation from it."""
@@ -116,7 +116,7 @@ def studies() -> list[Study]:
         Study("breast cancer over 10", partial(_dealt, "breast cancer", 10)),
         Study("diabetes over 5", partial(_dealt, "diabetes", 5)),
     ]
-    folder = _folder()
+    folder = data_folder()
     if folder and (folder / "pima.csv").exists():
         found.append(Study("Pima over 5", partial(_dealt, "Pima", 5)))
         found.append(Study("Pima over 10", partial(_dealt, "Pima", 10)))
@@ -179,7 +179,7 @@ def _data(name: str) -> Table:
         bunch = load_diabetes(scaled=False)
         centre, spread = PROGRESSION
         return _scaled(bunch.data, DIABETES), (bunch.target - centre) / spread
-    folder = _folder()
+    folder = data_folder()
     assert folder is not None
     records = _records(folder / "pima.csv")
     table = np.column_stack([records[column] for column in PIMA])
@@ -191,7 +191,7 @@ def _data(name: str) -> Table:
 
 @lru_cache(maxsize=1)
 def _hospitals() -> list[Table]:
-    folder = _folder()
+    folder = data_folder()
     assert folder is not None
     return [_hospital(_records(folder / "heart" / f"{name}.csv")) for name in HOSPITALS]
 
@@ -230,6 +230,6 @@ def _records(path: Path) -> dict[str, Array]:
     }
 
 
-def _folder() -> Path | None:
+def data_folder() -> Path | None:
     named = os.environ.get("SUDARE_DATA")
     return Path(named) if named else None

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from benchmarks.consortia import Array, Consortium, classification
-from sudare.randomness import Generator, seeded
+from sudare.foundations.randomness import Generator, seeded
 
 Scenario = Literal["iid", "clusters", "covariates", "coefficients", "flipped", "huge", "opposite"]
 SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)

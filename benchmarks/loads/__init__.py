@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.counting import Survey, open_office
-from sudare.counting.reports import RECORD
-from sudare.counting.tickets import _encrypt
+from sudare.counting import RECORD, Survey, open_office
+from sudare.counting._tickets import _encrypt
 
 _SCRIPT = Path(__file__).with_name("post.lua")
 

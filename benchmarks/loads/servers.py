@@ -14,8 +14,8 @@ from typing import NamedTuple
 import httpx
 import numpy as np
 
-from sudare.collector.engine import settle
-from sudare.collector.keys import unwrap
+from sudare.collector import bind_store
+from sudare.collector._keys import unwrap
 from sudare.collector.stores import open_store
 from sudare.counting import Survey, parse_survey
 
@@ -52,7 +52,7 @@ def found(store: str, chosen: Survey) -> bytes:
     """Set up a store; its ticket key."""
     opened = open_store(store)
     try:
-        settle(opened, chosen)
+        bind_store(opened, chosen)
         return unwrap(opened.ranges()[0].secret, None)
     finally:
         opened.close()

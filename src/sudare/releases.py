@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare import checks
-from sudare.privacy import Event
-from sudare.rounding import up
+from sudare.foundations import checks
+from sudare.foundations.privacy import Event
+from sudare.foundations.rounding import up
 
 Array = NDArray[np.float64]
 Label = bool | int | float | str
@@ -28,6 +28,8 @@ INTERCEPT_SHARE = 0.25
 _HUGE = 1e120
 _LONGEST_NAME = 200
 _MOST_ROWS = 2**53
+PLAUSIBLE_ROWS = 10**9
+"""More than any party has: a release that claims more can be read, but not computed with."""
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +148,11 @@ class LearnerRelease(_Release, frozen=True, tag_field="kind", tag="learner/1"):
     def theta(self) -> Array:
         return np.array(self.coefficients)
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers were released."""
+        return len(self.coefficients)
+
 
 class MomentsRelease(_Release, frozen=True, tag_field="kind", tag="moments/1"):
     """Noisy sums over rows x with ‖x‖ ≤ 1 and targets |y| ≤ 1, in units of the contract's bounds.
@@ -165,6 +172,11 @@ class MomentsRelease(_Release, frozen=True, tag_field="kind", tag="moments/1"):
         p = self.contract.dimension
         _check_numbers(p, cross=self.cross)
         _check_numbers(p * (p + 1) // 2, gram=self.gram)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers were released."""
+        return len(self.cross) + len(self.gram)
 
     @property
     def cross_vector(self) -> Array:

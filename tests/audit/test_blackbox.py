@@ -14,8 +14,8 @@ from scipy.stats import binom
 
 from sudare.audit import audit, repeat
 from sudare.calibration import gaussian_mu
-from sudare.checks import InvalidInput
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 
 
 def randomised_response(epsilon):

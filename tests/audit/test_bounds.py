@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sudare.audit.bounds import epsilon_lower, proportion_lower, proportion_upper
+from sudare.audit._bounds import epsilon_lower, proportion_lower, proportion_upper
 
 
 def tail_at_least(count: int, total: int, p: mpmath.mpf) -> mpmath.mpf:

@@ -3,7 +3,7 @@
 import pytest
 
 from sudare.audit import Case, ExactFinding, Finding, catalogue
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
 
 CASES = catalogue()
 

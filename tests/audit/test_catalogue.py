@@ -9,8 +9,8 @@ import json
 import pytest
 
 from sudare.audit import ExactFinding, Finding, catalogue
-from sudare.audit.findings import rounded_down
-from sudare.randomness import seeded
+from sudare.audit._findings import rounded_down
+from sudare.foundations.randomness import seeded
 
 CASES = catalogue()
 MISTAKES = [

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sudare.audit import bounds
-from sudare.audit.events import Event, Tally
-from sudare.audit.statistics import Statistic
-from sudare.randomness import seeded
+from sudare.audit import _bounds as bounds
+from sudare.audit._events import Event, Tally
+from sudare.audit._statistics import Statistic
+from sudare.foundations.randomness import seeded
 
 FIRST_COLUMN = Statistic(lambda x: x[:, 0], lambda t, upper: f"{'>=' if upper else '<'} {t:g}")
 

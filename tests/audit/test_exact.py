@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sudare.audit import audit_exact, hockey_stick, worst_log_ratio
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
 
 LINE = ((-math.inf, math.inf),)
 PLANE = LINE * 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.audit.findings import ExactFinding, Finding, rounded_down
+from sudare.audit._findings import ExactFinding, Finding, rounded_down
 
 
 def finding(**changes):

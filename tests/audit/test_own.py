@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sudare.audit import load_case
-from sudare.checks import InvalidInput
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 
 GOOD = '''"""Adds Laplace noise."""
 first, second, epsilon = 0.0, 1.0, {epsilon}

@@ -8,15 +8,14 @@ import pytest
 from mpmath import mp, mpf
 
 from sudare.audit import ExactFinding, audit_exact, catalogue
-from sudare.audit.posteriors import lipschitz_pair, normal_mean
+from sudare.audit._posteriors import lipschitz_pair, normal_mean
 from sudare.calibration import (
     inverse_temperature,
     normal_mean_inverse_temperature,
     normal_mean_variance,
-    paper_corollary10_true_delta,
     posterior_mu,
 )
-from sudare.curves import gaussian_delta
+from sudare.foundations.curves import gaussian_delta
 
 LINE = ((-math.inf, math.inf),)
 MODELS = [
@@ -114,7 +113,7 @@ def test_printed_corollary_needs_more_delta_than_it_claims(name, printed, needed
 
 def test_the_corrected_failure_rate_is_the_supremum():
     """As β approaches the corollary's limit, so does what it needs."""
-    limit = paper_corollary10_true_delta(5.0)
+    limit = gaussian_delta(5.0, math.sqrt(10))
     needed = [
         audit_exact(
             *lipschitz_pair(share * math.sqrt(0.25 * 5 / 2)), epsilon=5.0, domain=LINE

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sudare.audit.quadrature import Box, Kink, integrate, split
+from sudare.audit._quadrature import Box, Kink, integrate, split
 
 WHOLE = {1: np.array([[[0.0, 1.0]]]), 2: np.array([[[0.0, 1.0], [0.0, 1.0]]])}
 

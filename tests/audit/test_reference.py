@@ -14,11 +14,11 @@ from scipy.special import gammaincc
 from scipy.stats import gamma as gamma_law
 
 from sudare.audit import audit, worst_log_ratio
-from sudare.audit.quadrature import integrate
-from sudare.audit.reference import (
+from sudare.audit._quadrature import integrate
+from sudare.audit._reference import (
     Labels,
+    Perturbation,
     Squares,
-    Terms,
     line_audit,
     logistic,
     logistic_free_intercept,
@@ -30,14 +30,14 @@ from sudare.audit.reference import (
     ridge_line,
     ridge_plane,
 )
-from sudare.calibration.regression import logistic_objective, ridge_objective
-from sudare.mechanisms import gamma_noise
-from sudare.randomness import seeded
+from sudare.calibration._regression import logistic_objective, ridge_objective
+from sudare.foundations.mechanisms import gamma_noise
+from sudare.foundations.randomness import seeded
 
 ROWS = seeded(0).normal(size=(30, 4))
 TARGETS = seeded(1).normal(size=30)
 DATA = Squares.of(ROWS, TARGETS)
-TERMS = Terms(scale=40.0, strength=3.0)
+TERMS = Perturbation(scale=40.0, strength=3.0)
 
 
 def test_squares_are_gradient_and_curvature_of_the_loss():
@@ -87,7 +87,7 @@ def test_on_a_line_the_sphere_is_met_exactly():
     """Both ends are single doubles: rounding must not say which data were used."""
     data = Squares.of([[1.0]], [0.3])
     for strength in (3.0, 4.1, 5.7):
-        theta = ridge_in_ball(data, Terms(8.0, strength), 1.0, 20_000, seeded(0))
+        theta = ridge_in_ball(data, Perturbation(8.0, strength), 1.0, 20_000, seeded(0))
         ends = theta[np.abs(theta) > 1 - 1e-9]
         assert len(ends) > 1000
         assert set(np.unique(ends)) == {-1.0, 1.0}
@@ -108,7 +108,7 @@ def logistic_objective_by_hand(theta, data, strength, noise):
 
 @pytest.mark.parametrize("free", [False, True])
 def test_logistic_newton_against_a_general_minimiser(free):
-    terms = Terms(3.0, 1.5)
+    terms = Perturbation(3.0, 1.5)
     if free:
         feature_only = Labels(LABELS.rows[:, :1], LABELS.labels, LABELS.counts)
         found = logistic_free_intercept(feature_only, terms, 20, seeded(4))
@@ -125,7 +125,7 @@ def test_logistic_newton_against_a_general_minimiser(free):
 
 
 def test_logistic_newton_converges_far_out():
-    terms = Terms(200.0, 0.5)
+    terms = Perturbation(200.0, 0.5)
     theta = logistic(LABELS, terms, 2000, seeded(5))
     noise = gamma_noise(200.0, 2, seeded(5), 2000)
     assert np.abs(theta).max() > 1000
@@ -136,7 +136,7 @@ def test_logistic_newton_converges_far_out():
 
 @pytest.mark.parametrize("law", ["ridge", "logistic"])
 def test_the_exact_law_on_a_line_is_that_of_the_draws(law):
-    runs, radius, terms = 40_000, 0.6, Terms(4.0, 5.0)
+    runs, radius, terms = 40_000, 0.6, Perturbation(4.0, 5.0)
     if law == "ridge":
         data = Squares.of([[1.0], [0.5]], [0.7, -0.2], [3, 4])
         output = ridge_line(data, terms, radius)
@@ -161,7 +161,7 @@ def test_the_exact_law_on_a_line_is_that_of_the_draws(law):
 
 
 def test_the_published_terms():
-    terms = Terms.published(
+    terms = Perturbation.published(
         0.5, n=10, regularization=0.02, row_norm=2.0, target_bound=3.0, radius=0.25
     )
     zeta = 2 * 2.0 * (3.0 + 0.25 * 2.0)
@@ -172,7 +172,7 @@ def test_the_published_terms():
 def test_the_unbounded_estimate_needs_a_positive_delta_for_every_epsilon():
     first = Squares.of([[0.05], [0.0]], [0.0, 0.0], [19, 1])
     second = Squares.of([[0.05], [1.0]], [0.0, 1.0], [19, 1])
-    terms = Terms.published(
+    terms = Perturbation.published(
         1.0, n=20, regularization=0.01, row_norm=1.0, target_bound=1.0, radius=1.0
     )
     laws = [ridge_line(data, terms, math.inf) for data in (first, second)]
@@ -202,7 +202,9 @@ def test_the_log_ratio_of_clipped_estimates_on_the_sphere():
     second = Squares.of(np.eye(p)[:1], [0.0])
     counts = [
         np.count_nonzero(
-            np.abs(ridge_clipped(data, Terms(scale, strength), radius, 300_000, seeded(7))[:, 0])
+            np.abs(
+                ridge_clipped(data, Perturbation(scale, strength), radius, 300_000, seeded(7))[:, 0]
+            )
             > 0.7
         )
         for data in (first, second)
@@ -213,7 +215,7 @@ def test_the_log_ratio_of_clipped_estimates_on_the_sphere():
 @pytest.mark.parametrize(("epsilon", "reached"), [(0.1, 1.113), (0.5, 1.074), (1.0, 1.037)])
 def test_the_published_constants_fall_short_on_a_line(epsilon, reached):
     radius, r = 1e-3, 0.5
-    terms = Terms.published(
+    terms = Perturbation.published(
         epsilon, n=2001, regularization=0.0, row_norm=1.0, target_bound=1.0, radius=radius
     )
     laws = [ridge_line(data, terms, radius) for data in replaced_record(r)]
@@ -227,7 +229,7 @@ def test_the_published_constants_fall_short_on_a_line(epsilon, reached):
 
 def test_enough_epsilon_covers_the_published_constants():
     """The reject arm is not a habit of the audit: at 1.5 times the claim nothing is found."""
-    terms = Terms.published(
+    terms = Perturbation.published(
         0.1, n=2001, regularization=0.0, row_norm=1.0, target_bound=1.0, radius=1e-3
     )
     laws = [ridge_line(data, terms, 1e-3) for data in replaced_record()]
@@ -259,7 +261,7 @@ def plane_witness():
 def test_the_published_constants_fall_short_further_in_the_plane(epsilon, reached):
     """A density ratio on an open set: the hockey stick over a box inside the ball is positive."""
     radius = 1e-4
-    terms = Terms.published(
+    terms = Perturbation.published(
         epsilon, n=10**7, regularization=0.0, row_norm=1.0, target_bound=1.0, radius=radius
     )
     log_p, log_q = (ridge_plane(data, terms) for data in plane_witness())
@@ -290,7 +292,7 @@ def test_the_corrected_constants_hold_in_the_plane():
             radius=1e-4,
             regularization=0.0,
         )
-        laws = [ridge_plane(data, Terms.corrected(noise)) for data in plane_witness()]
+        laws = [ridge_plane(data, Perturbation.corrected(noise)) for data in plane_witness()]
         box = ((-7e-5, 7e-5),) * 2
         assert 0.5 * epsilon < worst_log_ratio(laws[0], laws[1], box) <= epsilon
 
@@ -314,7 +316,7 @@ def test_corrected_ridge_is_nearly_tight(factor, violated):
         radius=radius,
         regularization=1.0,
     )
-    terms = Terms(factor * noise.scale, noise.curvature)
+    terms = Perturbation(factor * noise.scale, noise.curvature)
     data = opposite_targets(1.0), opposite_targets(-1.0)
     laws = [ridge_line(d, terms, radius) for d in data]
     exact = line_audit(laws[0], laws[1], radius, 1.0)
@@ -338,7 +340,7 @@ def test_corrected_logistic_is_nearly_tight(factor, violated):
     noise = logistic_objective(
         1.0, 0.0, n=20, dimension=1, row_norm=1.0, regularization=0.5, radius=radius
     )
-    terms = Terms(factor * noise.scale, noise.curvature)
+    terms = Perturbation(factor * noise.scale, noise.curvature)
     laws = [
         logistic_line(
             Labels(np.array([[1.0], [0.0]]), np.array([label, 1.0]), np.array([1.0, 19.0])),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sudare.audit.search import crossings, grid, peaks
+from sudare.audit._search import crossings, grid, peaks
 
 
 def test_finds_a_narrow_peak_of_a_smooth_slope():

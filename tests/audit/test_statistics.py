@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sudare.audit import statistics
-from sudare.randomness import seeded
+from sudare.audit import _statistics as statistics
+from sudare.foundations.randomness import seeded
 
 
 def learnt(first, second):

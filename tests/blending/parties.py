@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from sudare.privacy import PureEvent
-from sudare.randomness import seeded
+from sudare.foundations.privacy import PureEvent
+from sudare.foundations.randomness import seeded
 from sudare.releases import Contract, LearnerRelease, MomentsRelease
 
 CLASSES = Contract(features=3, row_norm=1.0, constant=0.25, classes=("no", "yes"))

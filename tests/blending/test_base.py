@@ -1,106 +1,69 @@
 """What every blend does: predictions, scikit-learn's conventions, and errors for bad input."""
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from sudare import blending
-from sudare.blending.base import Blend
-from sudare.checks import InvalidInput, PrivacyError
+from sudare.blending._base import Array, Blend, Mixing, OwnRows
+from sudare.blending._received import Learners
+from sudare.foundations.checks import PrivacyError
 from sudare.releases import Contract
+from tests.blending.contract import CONTRACTS, check_blend, check_near_the_best
 from tests.blending.parties import (
     CLASSES,
     NUMBERS,
     learner,
-    moments,
     rows_and_targets,
     some_learners,
 )
 
-BLENDS = [
-    blending.MirrorAveraging,
-    blending.ExponentialWeights,
-    blending.UniformAverage,
-    blending.PrecisionAverage,
-    blending.BestLearner,
-    blending.ConvexStack,
-    blending.RidgeStack,
-    blending.SelectionStack,
-    blending.LassoStack,
-    blending.DantzigStack,
-    blending.SplitMixing,
-]
-CONTRACTS = pytest.mark.parametrize("contract", [CLASSES, NUMBERS], ids=["classes", "numbers"])
-EVERY = pytest.mark.parametrize("blend", BLENDS, ids=lambda b: b.__name__)
+BLENDS = [blending.MirrorAveraging, blending.ExponentialWeights]
+
+
+class Fixed(Blend):
+    """A blend of one's own: one linear model, more weight for who comes first."""
+
+    def __init__(self, releases: Any = (), *, contract: Contract | None = None) -> None:
+        self.releases = releases
+        self.contract = contract
+
+    def _weigh(self, learners: Learners, rows: OwnRows, targets: Array) -> Array:
+        weights = np.float64(0.5) ** np.arange(len(learners))
+        return weights / weights.sum()
+
+    def _mixing(self) -> Mixing:
+        return "scores"
+
+
+class Sum(Fixed):
+    """Outputs with weights of any sign and sum."""
+
+    def _weigh(self, learners: Learners, rows: OwnRows, targets: Array) -> Array:
+        return np.float64(-0.5) ** np.arange(len(learners))
+
+    def _mixing(self) -> Mixing:
+        return "outputs"
 
 
 def test_the_list_is_complete() -> None:
     public = [getattr(blending, name) for name in blending.__all__]
     blends = {b for b in public if isinstance(b, type) and issubclass(b, Blend)}
     # The default is made of candidates rather than of learners, and has tests of its own.
-    assert blends == {*BLENDS, blending.HedgedBlend}
+    assert blends - {Blend} == {*BLENDS, blending.HedgedBlend}
 
 
-@EVERY
-@CONTRACTS
-def test_scikit_learn_knows_what_it_is(blend: Any, contract: Any) -> None:
-    table, y, _ = rows_and_targets(contract, 60)
-    model = blend([*some_learners(contract), moments("M", contract)])
-    assert is_classifier(model) == (contract is CLASSES)
-    assert is_regressor(model) == (contract is NUMBERS)
-    with pytest.raises(NotFittedError):
-        model.predict(table)
-    assert set(clone(model).get_params()) == set(model.get_params())
-    assert model.fit(table, y) is model
-    assert model.n_features_in_ == 3
-    assert np.isfinite(cross_val_score(model, table, y, cv=3)).all()
-    pipe = make_pipeline(FunctionTransformer(), clone(model)).fit(table, y)
-    assert (pipe.predict(table) == model.predict(table)).all()
-    again = pickle.loads(pickle.dumps(model))
-    assert (again.predict(table) == model.predict(table)).all()
-    assert (clone(model).fit(table, y).weights_ == model.weights_).all()
+@pytest.mark.parametrize("blend", [*BLENDS, Fixed, Sum], ids=lambda b: b.__name__)
+def test_every_blend_keeps_the_contract(blend: Any) -> None:
+    check_blend(blend)
 
 
-@EVERY
-@CONTRACTS
+@pytest.mark.parametrize("contract", CONTRACTS, ids=["classes", "numbers"])
+@pytest.mark.parametrize("blend", BLENDS, ids=lambda b: b.__name__)
 def test_the_good_learners_carry_the_blend(blend: Any, contract: Any) -> None:
-    """Far better than the worst learner, and nearly as good as the best."""
-    table, y, _ = rows_and_targets(contract, 300)
-    new, new_y, _ = rows_and_targets(contract, 2_000, seed=9)
-    releases = some_learners(contract, 4)
-    alone = [blending.UniformAverage([r]).fit(table, y).score(new, new_y) for r in releases]
-    model = blend(releases).fit(table, y)
-    assert model.score(new, new_y) > min(alone)
-    if blend not in (blending.UniformAverage, blending.PrecisionAverage):
-        assert model.score(new, new_y) > max(alone) - (0.03 if contract is CLASSES else 0.3)
-    assert len(model.parties_) == len(model.weights_) == len(model.components_)
-
-
-@EVERY
-def test_probabilities_and_decisions_agree(blend: Any) -> None:
-    table, y, _ = rows_and_targets(CLASSES, 80)
-    model = blend(some_learners(CLASSES)).fit(table, y)
-    proba, scores = model.predict_proba(table), model.decision_function(table)
-    assert proba.sum(axis=1) == pytest.approx(np.ones(80))
-    assert ((proba >= 0) & (proba <= 1)).all()
-    assert ((proba[:, 1] > 0.5) == (scores > 0)).all()
-    assert model.classes_.tolist() == ["no", "yes"]
-    assert (model.predict(table) == np.where(scores > 0, "yes", "no")).all()
-    assert model.score(table, y) == np.mean(model.predict(table) == y)
-
-
-@EVERY
-def test_regressions_have_no_probabilities(blend: Any) -> None:
-    model = blend(some_learners(NUMBERS))
-    assert not hasattr(model, "predict_proba")
-    assert not hasattr(model, "decision_function")
+    check_near_the_best(blend, contract)
 
 
 def test_mixtures_mix_probabilities_and_clipped_predictions() -> None:
@@ -126,11 +89,10 @@ def test_certain_learners_keep_their_small_probabilities() -> None:
     assert model.decision_function(table)[0] == pytest.approx(40 + np.log(2), rel=1e-3)
 
 
-@pytest.mark.parametrize("blend", [blending.UniformAverage, blending.RidgeStack])
-@CONTRACTS
-def test_linear_blends_are_linear_models(blend: Any, contract: Any) -> None:
+@pytest.mark.parametrize("contract", CONTRACTS, ids=["classes", "numbers"])
+def test_linear_blends_are_linear_models(contract: Any) -> None:
     table, y, _ = rows_and_targets(contract, 40)
-    model = blend(some_learners(contract)).fit(table, y)
+    model = Fixed(some_learners(contract)).fit(table, y)
     scores = (model.predict if contract is NUMBERS else model.decision_function)(table)
     assert table @ model.coef_.ravel() + model.intercept_ == pytest.approx(scores)
 
@@ -138,7 +100,7 @@ def test_linear_blends_are_linear_models(blend: Any, contract: Any) -> None:
 def test_no_constant_no_intercept() -> None:
     plain = Contract(features=3, row_norm=1.0, classes=(0, 1))
     table, y, _ = rows_and_targets(plain, 40)
-    model = blending.UniformAverage([learner("A", (1, 2, 3), plain)]).fit(table, y)
+    model = Fixed([learner("A", (1, 2, 3), plain)]).fit(table, y)
     assert model.intercept_.tolist() == [0]
     assert model.coef_.tolist() == [[1, 2, 3]]
     assert table @ [1, 2, 3] == pytest.approx(model.decision_function(table))
@@ -163,6 +125,15 @@ def test_votes_count_signs() -> None:
     assert model.predict_proba(table)[:, 1] == pytest.approx((1 + signs @ model.weights_) / 2)
 
 
+def test_outputs_are_added_up_and_clipped() -> None:
+    table, y, _ = rows_and_targets(CLASSES, 40)
+    model = Sum(some_learners(CLASSES)).fit(table, y)
+    outputs = np.tanh(CLASSES.rows(table) @ model.components_.T / 2)
+    assert model.decision_function(table) == pytest.approx(outputs @ model.weights_)
+    expected = np.clip((1 + outputs @ model.weights_) / 2, 0, 1)
+    assert model.predict_proba(table)[:, 1] == pytest.approx(expected)
+
+
 def test_rows_are_seen_as_the_contract_sees_them() -> None:
     table, y, _ = rows_and_targets(CLASSES, 40)
     model = blending.MirrorAveraging(some_learners(CLASSES))
@@ -177,29 +148,6 @@ def test_blends_stay_inside() -> None:
     model = blending.MirrorAveraging(some_learners(CLASSES)).fit(table, y)
     with pytest.raises(PrivacyError, match="without noise, so nothing of it may leave"):
         model.release("Clinic A")
-
-
-@EVERY
-def test_bad_input(blend: Any) -> None:
-    table, y, _ = rows_and_targets(CLASSES, 20)
-    releases = some_learners(CLASSES)
-    hole = table.copy()
-    hole[3, 1] = np.nan
-    wrong = [learner("X", (80, 0, 0, 0)), learner("Z", (90, 0, 0, 0))]
-    for given, X, labels, message in (
-        ([], table, y, "at least one release, or a contract"),
-        (wrong, table, y, "at least one usable release: X: coefficients 80 long.*; Z: "),
-        (releases, table[:, :2], y, "Expected 3 columns as in the contract, found 2"),
-        (releases, hole, y, "contains NaN"),
-        (releases, table[:0], y[:0], "0 sample"),
-        (releases, table, y[:5], "inconsistent numbers of samples"),
-        (releases, table, np.where(y == "no", "nein", y), "only the two labels of the contract"),
-        ([*releases, learner("B", np.ones(4), NUMBERS)], table, y, "under one contract"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            blend(given).fit(X, labels)
-    with pytest.raises(InvalidInput, match="at least one usable release: none was given"):
-        blend([], contract=CLASSES).fit(table, y)
 
 
 def test_predicting_checks_rows_too() -> None:

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from sudare.blending.candidates import (
+from sudare.blending._candidates import (
     Candidates,
     learner_candidates,
     moments_candidates,
     row_law,
 )
-from sudare.blending.matching import Records
-from sudare.blending.own import own_model
-from sudare.blending.received import Received, receive
-from sudare.randomness import seeded
+from sudare.blending._matching import Records
+from sudare.blending._own import own_model
+from sudare.blending._received import Received, receive
+from sudare.foundations.randomness import seeded
 from sudare.releases import Contract, MomentsRelease
 from tests.blending.parties import CLASSES, NUMBERS, moments, rows_and_targets, some_learners
 

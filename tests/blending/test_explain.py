@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from sudare.blending.explain import (
+from sudare.blending._explain import (
     CandidateWeight,
     Explanation,
     Gain,
     ReleaseInfluence,
     gain_of,
 )
-from sudare.blending.received import Dropped
+from sudare.blending._received import Dropped
 
 SOME = (ReleaseInfluence("A", 0.5, 0.0), ReleaseInfluence("B", 0.2, 0.95))
 
@@ -22,7 +22,10 @@ def told(
     releases: tuple[ReleaseInfluence, ...] = SOME,
     dropped: tuple[Dropped, ...] = (),
 ) -> Explanation:
-    weights = (CandidateWeight("own model", own_weight), CandidateWeight("all", 1 - own_weight))
+    weights = (
+        CandidateWeight("own model", "own", own_weight),
+        CandidateWeight("all", "together", 1 - own_weight),
+    )
     return Explanation(weights, releases, Gain("log loss", 0.5, estimate, low, 1.0), dropped)
 
 

@@ -7,7 +7,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.blending.frozen import FrozenModel
+from sudare.blending._frozen import FrozenModel
 
 
 class Threshold:

@@ -5,9 +5,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sudare.blending.groups import Spread, between_likelihood, find_groups, pooled
-from sudare.blending.matching import Array
-from sudare.randomness import seeded
+from sudare.blending._groups import Spread, between_likelihood, find_groups, pooled
+from sudare.blending._matching import Array
+from sudare.foundations.randomness import seeded
 
 
 def spread(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 
-from sudare.blending.explain import Explanation
-from sudare.blending.hedged import ALONE, LEAST_OWN, HedgedBlend
-from sudare.checks import InvalidInput, PrivacyError
-from sudare.randomness import seeded
+from sudare.blending._explain import Explanation
+from sudare.blending._hedged import ALONE, LEAST_OWN, HedgedBlend
+from sudare.foundations.checks import InvalidInput, PrivacyError
+from sudare.foundations.randomness import seeded
 from sudare.releases import Contract
 from tests.blending.parties import (
     CLASSES,
@@ -50,6 +50,17 @@ def test_it_is_an_estimator_of_the_contracts_kind(contract: Contract) -> None:
 
 
 @CONTRACTS
+def test_every_candidate_has_a_kind(contract: Contract) -> None:
+    """What others sort candidates by; their names are for people."""
+    said = fitted(contract).explain()
+    assert said.candidates[0].kind == "own"
+    assert {each.kind for each in said.candidates} >= {"own", "together"}
+    for each in said.candidates:
+        assert (each.kind == "received") == each.name.endswith("as received")
+        assert (each.kind == "group") == (" group " in each.name)
+
+
+@CONTRACTS
 def test_weights_lie_on_the_simplex(contract: Contract) -> None:
     blend = fitted(contract)
     assert blend.weights_.min() >= 0
@@ -84,6 +95,8 @@ def test_predictions_are_mixtures(contract: Contract) -> None:
     if contract is CLASSES:
         second = (1 / (1 + np.exp(-scores))) @ blend.weights_
         np.testing.assert_allclose(blend.predict_proba(table)[:, 1], second, rtol=1e-9)
+        odds = blend.decision_function(table)
+        np.testing.assert_allclose(odds, np.log(second / (1 - second)), rtol=1e-9)
     else:
         mixed_scores = np.clip(scores, -2.0, 2.0) @ blend.weights_
         np.testing.assert_allclose(blend.predict(table), mixed_scores, rtol=1e-9)
@@ -187,8 +200,6 @@ def test_bad_input_is_refused_in_words() -> None:
     pile = mixed(CLASSES)
     with pytest.raises(InvalidInput, match="at least 5 rows of your own"):
         HedgedBlend(pile).fit(table[:4], y[:4])
-    with pytest.raises(InvalidInput, match="both classes in y, found one class"):
-        HedgedBlend(pile).fit(table, np.full(40, "no"))
     with pytest.raises(InvalidInput, match="only the two labels of the contract"):
         HedgedBlend(pile).fit(table, np.full(40, "maybe"))
     with pytest.raises(ValueError, match="NaN"):

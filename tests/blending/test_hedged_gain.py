@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.blending.hedged import HedgedBlend
-from sudare.learners.moments import moments_seal
-from sudare.privacy import PureEvent
-from sudare.randomness import Generator, seeded
+from sudare.blending._hedged import HedgedBlend
+from sudare.foundations.privacy import PureEvent
+from sudare.foundations.randomness import Generator, seeded
+from sudare.learners._moments import moments_seal
 from sudare.releases import Contract, MomentsRelease
 
 FEATURES = 5

@@ -6,9 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from sudare.blending.losses import LOSSES, block_rows, loss_blocks, theory_temperature, to_losses
-from sudare.checks import InvalidInput
-from sudare.randomness import seeded
+from sudare.blending._losses import LOSSES, block_rows, loss_blocks, theory_temperature, to_losses
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 
 SCORES = [-1e6, -800.0, -40.0, -1.5, -1e-9, 0.0, 1e-9, 0.3, 2.0, 37.0, 750.0, 1e6]
 

@@ -8,7 +8,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from sudare.blending.matching import (
+from sudare.blending._matching import (
     Beliefs,
     Records,
     RowLaw,
@@ -17,7 +17,7 @@ from sudare.blending.matching import (
     release_evidence,
     ridges,
 )
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 
 LAW = RowLaw(np.array([0.2, -0.1]), np.array([[0.3, 0.1], [0.1, 0.2]]))
 
@@ -150,7 +150,7 @@ def test_release_evidence_is_an_integral() -> None:
 
 def test_blocks_of_rows_do_not_change_a_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fit(records(), beliefs())
-    monkeypatch.setattr("sudare.blending.matching._CELLS", 40)
+    monkeypatch.setattr("sudare.blending._matching._CELLS", 40)
     parts = fit(records(), beliefs())
     np.testing.assert_allclose(parts.theta, whole.theta, rtol=1e-9)
     np.testing.assert_allclose(parts.left_out, whole.left_out, rtol=1e-8)

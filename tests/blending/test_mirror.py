@@ -18,8 +18,8 @@ from sudare.blending.mirror import (
     mirror_weights,
     step,
 )
-from sudare.checks import InvalidInput
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 from tests.blending.parties import CLASSES, NUMBERS, rows_and_targets, some_learners
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.blending.losses import theory_temperature
+from sudare.blending._losses import theory_temperature
 from sudare.blending.mirror import init, mirror_weights, step
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sudare.blending.matching import Records, RowLaw, fit, ridges
-from sudare.blending.own import noise_variance, own_model, penalties
-from sudare.randomness import seeded
+from sudare.blending._matching import Records, RowLaw, fit, ridges
+from sudare.blending._own import noise_variance, own_model, penalties
+from sudare.foundations.randomness import seeded
 
 
 def records(n: int = 40, length: float = 3.0, seed: int = 0, noise: float | None = None) -> Records:

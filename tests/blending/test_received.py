@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from sudare.blending.received import FALSE_DROP, impossible, receive
-from sudare.checks import InvalidInput
+from sudare.blending._received import FALSE_DROP, impossible, receive
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 from sudare.learners import MomentsClassifier, MomentsRegressor, PrivateRidge
-from sudare.randomness import seeded
 from sudare.releases import Contract, MomentsRelease
 from tests.blending.parties import CLASSES, NUMBERS, learner, moments, rows_and_targets, truth
 
@@ -112,7 +113,11 @@ def changed(release: MomentsRelease, **entries: float) -> MomentsRelease:
         (learner("X", (0, 8.2, 0, 0)), "coefficients 8.2 long, at most 8.1"),
         (learner("X", (1e200, 0, 0, 0)), "coefficients 1e.200 long"),
         (learner("X", (1e200, 0, 0, 0), radius=1e300), "too large to compute with"),
+        (learner("X", (1e31, 0, 0, 0), radius=1e300), "too large to compute with"),
         (moments("X", noise_std=1e200), "a noise of 1e.200, too large to compute with"),
+        (learner("X", np.ones(4), noise_std=1e31), "a noise of 1e.31, too large to compute with"),
+        (learner("X", np.ones(4), n=10**9 + 1), "states 1000000001 rows, more than anyone has"),
+        (replace(moments("X"), n=2**53), "states 9007199254740992 rows"),
         (changed(moments("X"), cross0=300.0), "Σyx is 3.. long, at most 81"),
         (changed(moments("X"), cross0=1e200), "Σyx is 1e.200 long"),
         (changed(moments("X"), gram0=-60.0), "Σxxᵀ has eigenvalues from -6"),
@@ -131,8 +136,27 @@ def test_impossible_releases_are_dropped_with_a_reason(bad: Any, reason: str) ->
     assert re.search(f"^X: .*{reason}", str(dropped))
 
 
+def test_limits_are_in_the_contracts_units() -> None:
+    """Coefficients for tiny rows are as large as they need to be."""
+    tiny = Contract(features=1, row_norm=1e-25, classes=(0, 1))
+    assert impossible(learner("X", (1e40,), tiny, radius=1e45, noise_std=1e40)) is None
+    assert impossible(learner("X", (1e56,), tiny, radius=1e60, noise_std=1e40)) is not None
+    for noise_std in (5e-324, 1e-200):
+        got = receive([learner("X", (1.0,), tiny, noise_std=noise_std)]).learners
+        assert got.noise_std.tolist() == pytest.approx([1e-5])
+
+
+@pytest.mark.parametrize("bound", ["row_norm", "constant", "target_bound"])
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_bounds_that_cannot_be_computed_with_are_refused(bound: str, size: float) -> None:
+    odd = replace(NUMBERS, **{bound: size})
+    with pytest.raises(InvalidInput, match=f"{bound}=.* between 1e-30 and 1e30"):
+        receive([], odd)
+
+
 def test_values_just_within_the_law_are_kept() -> None:
     base = moments("X")
+    assert impossible(learner("X", np.ones(4), n=10**9)) is None
     zeros = {f"cross{i}": 0.0 for i in range(4)}
     assert impossible(changed(base, **(zeros | {"cross0": 80.9}))) is None
     assert impossible(changed(base, **(zeros | {"cross0": 81.1}))) is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 from tests.support.strategies import spread
 
 Array = NDArray[np.float64]

@@ -12,15 +12,15 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sudare.calibration import gradients
-from sudare.calibration.gradients import (
+from sudare.calibration import _gradients as gradients
+from sudare.calibration._gradients import (
     logistic_gradient_bound,
     logistic_gradient_diameter,
     ridge_gradient_bound,
     ridge_gradient_diameter,
 )
-from sudare.checks import InvalidInput
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 from tests.support.strategies import spread
 
 Array = NDArray[np.float64]
@@ -184,6 +184,35 @@ class TestLogistic:
         assert logistic_gradient_diameter(3.0, 1, 1e9) == pytest.approx(3 * 1.051633991545322)
         assert logistic_gradient_bound(3.0, 0.0) == pytest.approx(1.5, rel=1e-12)
         assert logistic_gradient_bound(3.0, 1e9) == logistic_gradient_bound(3.0) == 3.0
+
+    @pytest.mark.parametrize("row_norm", [0.3, 1.0, 1.7])
+    def test_one_dimension_without_a_ball(self, row_norm: float) -> None:
+        """Every θ, both rows and both labels: nothing comes near 2X, and the claim is reached."""
+        claimed = logistic_gradient_diameter(row_norm, 1)
+        theta = np.concatenate([np.geomspace(1e-6, 1e9, 2000), np.linspace(0, 20, 4001)]) / row_norm
+        theta = np.concatenate([theta, -theta])[:, None]
+        rows = np.concatenate([np.geomspace(1e-12, 1, 1500), np.linspace(0, 1, 1501)]) * row_norm
+        signed = np.concatenate([rows, -rows])  # label times row
+        gradients = -signed * expit(-signed * theta)
+        apart = np.ptp(gradients, axis=1)
+        assert apart.max() <= claimed
+        assert apart.max() >= claimed * (1 - 1e-5)
+        assert apart.max() < 1.06 * row_norm
+        assert claimed == logistic_gradient_diameter(row_norm, 1, 1e9)
+
+    def test_one_dimension_without_a_ball_to_fifty_digits(self) -> None:
+        """The widest pair at u, maximised over u: rounded up, and hardly."""
+        with mp.workdps(50):
+            v = mp.findroot(lambda v: 1 + mp.exp(v) - v * mp.exp(v), 1.3)
+            w = v / (1 + mp.exp(v))
+
+            def apart(u: Any) -> Any:
+                return 1 / (1 + mp.exp(-u)) + w / u
+
+            widest_at = mp.findroot(lambda u: mp.diff(apart, u), 4)
+            exact = 3 * apart(widest_at)
+            claimed = mpf(logistic_gradient_diameter(3.0, 1))
+            assert exact <= claimed <= exact * (1 + mpf(10) ** -11)
 
     @given(t=spread(1e-3, 1e4), larger=st.floats(1, 10), dimension=st.sampled_from([1, 2]))
     def test_never_falls_as_the_ball_grows(self, t: float, larger: float, dimension: int) -> None:

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from sudare.calibration.gradients import (
+from sudare.calibration._gradients import (
     logistic_gradient_bound,
+    logistic_gradient_diameter,
     ridge_gradient_bound,
-    ridge_gradient_diameter,
 )
-from sudare.calibration.regression import (
-    _one_sided_gaussian_scale,
-    _polygon_gaussian_scale,
+from sudare.calibration._regression import (
+    _logistic_gaussian_scale,
+    _ridge_gaussian_scale,
     logistic_objective,
     ridge_objective,
 )
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 from tests.calibration.problems import Array, climb
 
 
@@ -204,18 +204,16 @@ def logistic_on_line(epsilon: float, shape: Any) -> tuple[LogisticLine, float, f
 def gaussian_ridge_scale(epsilon: float, delta: float, curvature: float, shape: Any) -> float:
     """On the line the Gamma law is the cheaper one: the Gaussian has to be asked for."""
     _, row_norm, target, radius, _ = shape
-    return _polygon_gaussian_scale(
-        epsilon - math.log1p(2 * row_norm**2 / curvature),
-        delta,
-        lambda s: ridge_gradient_diameter(row_norm, target, radius * s, 1),
-        1,
-    )
+    budget = epsilon - math.log1p(2 * row_norm**2 / curvature)
+    return _ridge_gaussian_scale(budget, delta, row_norm, target, radius, 1)
 
 
 def gaussian_logistic_scale(epsilon: float, delta: float, curvature: float, shape: Any) -> float:
     _, row_norm, radius, _ = shape
     budget = epsilon - math.log1p(row_norm**2 / 4 / curvature)
-    return _one_sided_gaussian_scale(budget, delta, logistic_gradient_bound(row_norm, radius))
+    bound = logistic_gradient_bound(row_norm, radius)
+    diameter = logistic_gradient_diameter(row_norm, 1, radius)
+    return _logistic_gaussian_scale(budget, delta, bound, diameter, True)
 
 
 class TestAuditOnTheLine:
@@ -270,6 +268,59 @@ class TestAuditOnTheLine:
         line, curvature, _ = logistic_on_line(epsilon, LOGISTIC_LINES[1])
         scale = gaussian_logistic_scale(epsilon, 1e-2, curvature, LOGISTIC_LINES[1])
         assert line.worst_delta(curvature, 0.8 * scale, epsilon) > 1e-2
+
+
+def worst_density_loss(n: int, row_norm: float, curvature: float, scale: float) -> float:
+    """The largest log-ratio of densities of a logistic minimiser on the whole line.
+
+    n − 1 records y·x = ξ, all alike, and one more, z or z'. θ has the density of b at −G(θ), of
+    scale s, times G'(θ), so the ratio is exact: on a grid of all θ, ξ, z and z'.
+    """
+    u = np.concatenate([np.geomspace(1e-3, 1e3, 60), np.linspace(0, 12, 121), [4.0316]])
+    theta = (np.concatenate([u, -u]) / row_norm)[:, None, None]
+    share = np.linspace(-1, 1, 41)
+    z = np.unique(np.concatenate([share, 1.2785 / 4.0316 * np.sign(share)])) * row_norm
+    worst = -math.inf
+    for common in np.linspace(-1, 1, 9) * row_norm:
+
+        def of(v: Any) -> tuple[Array, Array]:
+            told = expit(-v * theta)
+            return -v * told, v * v * told * (1 - told)
+
+        pull, stiff = of(common)
+        gradient = curvature * theta + (n - 1) * pull
+        slope = curvature + (n - 1) * stiff
+        own, bend = of(z[None, :, None])
+        other, bend_other = of(z[None, None, :])
+        loss = (np.abs(gradient + other) - np.abs(gradient + own)) / scale
+        loss = loss + np.log(slope + bend) - np.log(slope + bend_other)
+        worst = max(worst, float(loss.max()))
+    return worst
+
+
+class TestLogisticLineWithoutABall:
+    """One dimension, no radius: S = 1.0516…·X suffices, and a fifth less noise does not."""
+
+    @staticmethod
+    def noise(epsilon: float, n: int, row_norm: float, weight: float) -> tuple[float, float]:
+        noise = logistic_objective(
+            epsilon, 0.0, n=n, dimension=1, row_norm=row_norm, regularization=weight
+        )
+        return n * weight + noise.extra_regularization, noise.scale
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+    @pytest.mark.parametrize("shape", [(1, 1.0, 0.0), (20, 1.7, 0.01), (400, 0.6, 1.0)])
+    def test_nominal_noise_is_accepted(
+        self, epsilon: float, shape: tuple[int, float, float]
+    ) -> None:
+        n, row_norm, _ = shape
+        assert worst_density_loss(n, row_norm, *self.noise(epsilon, *shape)) <= epsilon
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+    def test_a_fifth_less_is_refused(self, epsilon: float) -> None:
+        curvature, scale = self.noise(epsilon, 400, 0.6, 1.0)
+        assert worst_density_loss(400, 0.6, curvature, scale) >= 0.98 * epsilon
+        assert worst_density_loss(400, 0.6, curvature, 0.8 * scale) > epsilon
 
 
 def log_density_ratio(witness: Any, curvature: float, scale: float) -> float:

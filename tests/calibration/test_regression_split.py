@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from sudare.calibration.gradients import (
+from sudare.calibration._gradients import (
     logistic_gradient_diameter,
     ridge_gradient_bound,
     ridge_gradient_diameter,
 )
-from sudare.calibration.regression import (
+from sudare.calibration._regression import (
     ObjectiveNoise,
     logistic_objective,
     logistic_output_sensitivity,
     ridge_objective,
     ridge_output_sensitivity,
 )
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 from tests.calibration.problems import EPSILON, PLAIN, RIDGE, UNIT, Array, climb
 from tests.support.strategies import spread
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sudare.checks import SudareError
 from sudare.cli import app
+from sudare.foundations.checks import SudareError
 from tests.site.clinics import CLASSES, write_patients
 
 

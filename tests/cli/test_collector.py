@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from sudare.collector import Collector, open_store, schedule, settle
-from sudare.collector.settings import Settings
+from sudare.collector import Collector, bind_store, open_store, schedule
+from sudare.collector._settings import Settings
 from sudare.counting import read_survey
 from tests.support.commands import Done, command
+from tests.support.waiting import PATIENCE
 
 SURVEY = """name = "At home"
 question = "Is somebody at home?"
@@ -36,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 def opened(folder: Path) -> Collector:
     survey = read_survey(folder / "survey.toml")
     store = open_store(folder / "collector.db")
-    return Collector(settle(store, survey), store, schedule(survey))
+    return Collector(bind_store(store, survey), store, schedule(survey))
 
 
 def say(done: Done) -> str:
@@ -55,6 +56,15 @@ def test_every_setting_is_an_option(folder: Path) -> None:
     for name in set(Settings.__struct_fields__) - {"survey", "proxies"}:
         assert f"--{name.replace('_', '-')}" in told, name
     assert "--proxy" in told
+
+
+def test_the_command_line_itself_loads_no_server() -> None:
+    """Its options come from the collector's settings; a device has no server installed."""
+    program = "import sys, sudare.cli; print(*sorted({each.split('.')[0] for each in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not {"starlette", "granian", "prometheus_client"} & set(done.stdout.split())
 
 
 def test_tickets(folder: Path) -> None:
@@ -147,7 +157,7 @@ def _on_a_terminal(folder: Path) -> str:
         words, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
-    text, until, asked = b"", time.monotonic() + 60, False
+    text, until, asked = b"", time.monotonic() + PATIENCE, False
     try:
         while time.monotonic() < until:
             if select.select([ours], [], [], 0.1)[0]:
@@ -159,7 +169,7 @@ def _on_a_terminal(folder: Path) -> str:
             if b"Ctrl-C" in text and not asked:
                 asked = True
                 process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()

@@ -11,10 +11,9 @@ import pytest
 
 from sudare import cli
 from sudare.counting import Survey
-from sudare.counting.planning import plan
+from sudare.counting._planning import plan
+from sudare.counting._simulation import simulate
 from sudare.counting.signals import sine
-from sudare.counting.simulation import simulate
-from tests.test_cli import sudare as in_a_process
 
 PLAN = ["plan", "count", "--users", "2000", "--rounds", "10", "--epsilon", "3"]
 RUN = ["simulate", "count", "--rounds", "10", "--epsilon", "3", "--users", "2000"]
@@ -131,11 +130,11 @@ def test_a_mistake_is_one_line_and_exit_two(sudare: Run, words: list[str], messa
     assert done.stdout == ""
 
 
-def test_as_a_process_of_its_own() -> None:
-    done = in_a_process(*RUN, "--runs", "2", "--seed", "1", "--json")
+def test_so_many_runs_by_a_known_method(sudare: Run) -> None:
+    done = sudare(*RUN, "--runs", "2", "--seed", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"] == 2
-    wrong = in_a_process(*RUN, "--method", "magic")
+    wrong = sudare(*RUN, "--method", "magic")
     assert wrong.returncode == 2
     assert "Traceback" not in wrong.stderr
 

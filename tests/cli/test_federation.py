@@ -4,14 +4,17 @@ import os
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sudare.cli import app
 from sudare.federation import ReleaseQuestion, read_node
+from sudare.federation._messages import read_answer, to_bytes
+from sudare.federation._node import NODE_VARIABLE
 from sudare.federation.flower import QUIET
-from sudare.federation.messages import read_answer, to_bytes
-from sudare.federation.node import VARIABLE
 from tests.federation.parties import STUDY, agreed, hospitals
 from tests.support import ROOT
 from tests.support.commands import command
@@ -59,7 +62,9 @@ def test_answer_takes_and_gives_bytes(tmp_path: Path) -> None:
 def stand_in(folder: Path) -> None:
     """A command that tells its words and its environment."""
     script = folder / "flwr"
-    script.write_text(f'#!/bin/sh\necho "$@"; env | grep -E "FLWR|RAY|{VARIABLE}" | sort\nexit 7\n')
+    script.write_text(
+        f'#!/bin/sh\necho "$@"; env | grep -E "FLWR|RAY|{NODE_VARIABLE}" | sort\nexit 7\n'
+    )
     script.chmod(0o755)
 
 
@@ -79,7 +84,7 @@ def test_flower_runs_quietly(tmp_path: Path) -> None:
     done = flower(tmp_path, "--node", "node.toml", "flwr", "run", "app", "--stream")
     assert done.returncode == 7  # the command's own
     expected = {f"{name}={value}" for name, value in QUIET.items()}
-    expected.add(f"{VARIABLE}={tmp_path / 'node.toml'}")
+    expected.add(f"{NODE_VARIABLE}={tmp_path / 'node.toml'}")
     said, *variables = done.stdout.splitlines()
     assert said == "run app --stream"
     assert set(variables) == expected
@@ -99,3 +104,17 @@ def test_flower_explains_what_is_missing(
     done = command(tmp_path, "federation", "flower", *words)
     assert done.code == 2
     assert reason in done.err
+
+
+def test_warnings_of_libraries_do_not_reach_whoever_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warned(question: bytes, node: Path) -> bytes:
+        warnings.warn("overflow encountered", RuntimeWarning, stacklevel=1)
+        return b"answer"
+
+    monkeypatch.setattr("sudare.federation.answer", warned)
+    with warnings.catch_warnings(record=True) as heard:
+        done = CliRunner().invoke(app, ["federation", "answer", str(tmp_path / "node.toml")])
+    assert (done.exit_code, done.stdout_bytes) == (0, b"answer")
+    assert heard == []

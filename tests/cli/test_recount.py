@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.collector.retention import RAW, Retention
+from sudare.collector._retention import RAW, Retention
 from sudare.counting import Survey
 from tests.support.commands import command
 

@@ -1,26 +1,43 @@
-"""What the tests of clients ask a running collector."""
+"""What the tests of clients ask a running collector, and their time."""
 
+import asyncio
 import time
-from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
-from sudare.counting import Survey
+import pytest
+
+from sudare.collector import _load as load
+from tests.collector.kit import LENGTH, Clock
 from tests.collector.served import Served
-
-
-def soon(rounds: int, seconds: float, method: str = "glance", **more: Any) -> Survey:
-    """A survey that begins when the server is up."""
-    fields: dict[str, Any] = {"name": "At home", "epsilon": 6.0, "method": method, **more}
-    start = datetime.fromtimestamp(round(time.time() + 2.0, 3), UTC)
-    return Survey(rounds=rounds, start=start, round_seconds=seconds, **fields)
 
 
 def published(served: Served) -> list[int]:
     """The reporters of every round, once all rounds are published."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        rounds = served.http.get(f"{served.url}/estimates").json()["rounds"]
-        if len(rounds) == served.survey.rounds:
-            return [each["reporters"] for each in rounds]
-        time.sleep(0.05)
-    raise AssertionError("not all rounds were published in time")
+    return [each["reporters"] for each in served.published(served.survey.rounds)]
+
+
+def hurried(patch: pytest.MonkeyPatch) -> Clock:
+    """A clock for a collector and its simulated users, half a round before the first."""
+    clock = Clock(-0.5)
+    patch.setattr(load, "asyncio", Hurried(clock))
+    patch.setattr(load, "time", SimpleNamespace(time=clock, perf_counter=time.perf_counter))
+    return clock
+
+
+class Hurried:
+    """Stands for asyncio: who waits for a round has the clock set to it, once all is sent."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < LENGTH / 10:  # before trying again
+            await asyncio.sleep(seconds)
+            return
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+        self._clock.pass_by(seconds)

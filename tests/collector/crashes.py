@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sudare.collector import Collector, StoreUnavailable
-from sudare.counting.reports import RECORD
+from sudare.counting._reports import RECORD
 from tests.collector.kit import COUNTED, REPEATED, Clock, a_collector, a_survey, packed
 
 USERS = 120

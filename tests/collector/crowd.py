@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from sudare.collector.stores import open_store
 from sudare.counting import Report, Survey, parse_survey
+from tests.support.waiting import PATIENCE, eventually
 
 TOKEN = "a-token-that-only-tests-know"
 ANY_TIME = ("--late-seconds", "1e9")
-_PATIENCE = 60.0
 
 
 def survey_of(users: int) -> Survey:
@@ -79,14 +79,16 @@ class Collector:
     def wait(self) -> None:
         """Until it answers."""
         assert self.process is not None
-        deadline = time.monotonic() + _PATIENCE
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
+        process = self.process
+
+        def answers() -> bool:
+            assert process.poll() is None, (self.folder / "log").read_text()[-3000:]
             with suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/v1/surveys", timeout=1).status_code == 200:
-                    return
-            time.sleep(0.02)
-        raise AssertionError("the collector does not answer")
+                found = httpx.get(f"{self.url}/v1/surveys", timeout=PATIENCE)
+                return found.status_code == 200
+            return False
+
+        eventually(answers)
 
     def kill(self) -> None:
         """kill -9, of all its processes."""
@@ -103,7 +105,7 @@ class Collector:
         """Ask it to end; its exit code."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(_PATIENCE)
+        return self.process.wait(PATIENCE)
 
     def reports(self) -> list[dict[str, Any]]:
         """A report of each user, who has just been given a ticket."""
@@ -113,7 +115,7 @@ class Collector:
                 f"{self.url}{self.api}/tickets",
                 json={"count": min(left, 10_000)},
                 headers={"Authorization": f"Bearer {TOKEN}"},
-                timeout=30,
+                timeout=PATIENCE,
             )
             if answer.status_code == 503:
                 continue
@@ -203,7 +205,7 @@ async def send_all(
     """Every device sends until it is acknowledged; the serials of those that were."""
     gate, acknowledged = asyncio.Semaphore(at_once), set()
     host, _, port = url.removeprefix("http://").partition(":")
-    deadline = time.monotonic() + 2 * _PATIENCE
+    deadline = time.monotonic() + 2 * PATIENCE
 
     async def send(report: dict[str, Any]) -> None:
         body = httpx.Response(200, json={k: v for k, v in report.items() if k != "round"}).content

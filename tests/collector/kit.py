@@ -8,7 +8,7 @@ import numpy as np
 
 from sudare.collector import Collector, Verdict, open_store, schedule
 from sudare.counting import Method, Survey, Ticket
-from sudare.counting.reports import RECORD
+from sudare.counting._reports import RECORD
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LENGTH = 100.0
@@ -31,6 +31,9 @@ class Clock:
 
     def set(self, round_: float) -> None:
         self.now = START.timestamp() + round_ * LENGTH
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
 
     def __call__(self) -> float:
         return self.now

@@ -6,19 +6,23 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import numpy as np
+import pytest
 
-from sudare.collector.messages import survey_id
-from sudare.collector.opening import Opened, open_collector
-from sudare.collector.server import addresses_of, listen, serve
-from sudare.collector.settings import Secrets, Settings
+from sudare.collector._engine import Opened, open_collector
+from sudare.collector._limits import Limiter
+from sudare.collector._server import addresses_of, listen, serve
+from sudare.collector._settings import Secrets, Settings
 from sudare.counting import Survey
-from sudare.counting.reports import RECORD
+from sudare.counting._reports import RECORD
+from sudare.counting.wire import survey_id
+from tests.support.waiting import PATIENCE, eventually
 
 TOKEN = "only-the-tests-know-this-token"
 
@@ -40,7 +44,7 @@ class Served:
         self.url = f"{url}/v1/surveys/{self.id}"
         self.host, _, port = url.removeprefix("http://").rpartition(":")
         self.port = int(port)
-        self.http = httpx.Client(timeout=30)
+        self.http = httpx.Client(timeout=PATIENCE)
         self._unused: dict[int, list[Any]] = {}
 
     def tickets(self, count: int) -> list[dict[str, Any]]:
@@ -75,6 +79,16 @@ class Served:
         answer = self.http.get(f"{self.url}/activity")
         return int(answer.json()["reporters"][str(round_)])
 
+    def rounds(self) -> list[dict[str, Any]]:
+        """What has been published."""
+        found: list[dict[str, Any]] = self.http.get(f"{self.url}/estimates").json()["rounds"]
+        return found
+
+    def published(self, count: int) -> list[dict[str, Any]]:
+        """The rounds, once so many are published."""
+        eventually(lambda: len(self.rounds()) >= count)
+        return self.rounds()
+
     @property
     def operator(self) -> dict[str, str]:
         """The operator's headers."""
@@ -97,15 +111,28 @@ def pack(reports: list[dict[str, Any]]) -> bytes:
     return records.tobytes()
 
 
+def stop_limits(patch: pytest.MonkeyPatch) -> None:
+    """For those who count what is allowed: no time passes in which more would be."""
+    patch.setattr("sudare.collector._service.Limiter", partial(Limiter, clock=lambda: 0.0))
+
+
 @contextmanager
-def serving(folder: Path, survey: Survey | None = None, /, **options: Any) -> Iterator[Served]:
-    """A collector for as long as the block lasts."""
+def serving(
+    folder: Path,
+    survey: Survey | None = None,
+    /,
+    clock: Any = None,
+    **options: Any,
+) -> Iterator[Served]:
+    """A collector for as long as the block lasts, with a clock of the test's own if given."""
     survey = survey or survey_of()
     file = folder / "survey.toml"
     file.write_text(survey.to_toml())
     chosen = {"survey": str(file), "store": str(folder / "collector.db"), "port": 0} | options
     settings = msgspec.convert(chosen, Settings)
     opened = open_collector(settings, Secrets(token=TOKEN))
+    if clock is not None:
+        opened.collector.clock = clock
     sockets = listen(settings)
     addresses = addresses_of(sockets)
     up, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
@@ -116,14 +143,14 @@ def serving(folder: Path, survey: Survey | None = None, /, **options: Any) -> It
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert up.wait(30)
+    assert up.wait(PATIENCE)
     served = Served(opened, *addresses)
     try:
         yield served
     finally:
         served.http.close()
         loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()

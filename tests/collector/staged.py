@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,14 +14,14 @@ from typing import Any
 import httpx
 import numpy as np
 
-from sudare.collector.clock import schedule
-from sudare.collector.engine import Collector
+from sudare.collector._clock import schedule
+from sudare.collector._engine import Collector
 from sudare.collector.stores import open_store
 from sudare.counting import MemoryStore, Reporter, Survey, Ticket
-from sudare.randomness import Generator, seeded
+from sudare.foundations.randomness import Generator, seeded
+from tests.support.waiting import PATIENCE
 
 TOKEN = "a-token-that-only-tests-know"
-_PATIENCE = 30.0
 
 
 class People:
@@ -103,10 +102,12 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and self._process.poll() is None:
             with suppress(httpx.HTTPError):
-                told = httpx.get(f"{self.url}/v1/surveys", timeout=5).raise_for_status().json()
+                told = (
+                    httpx.get(f"{self.url}/v1/surveys", timeout=PATIENCE).raise_for_status().json()
+                )
                 self._id = told["surveys"][0]["id"]
                 return
             time.sleep(0.05)
@@ -115,28 +116,28 @@ class Server:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            assert self._process.wait(_PATIENCE) == 0, (self._folder / "log").read_text()[-3000:]
+            assert self._process.wait(PATIENCE) == 0, (self._folder / "log").read_text()[-3000:]
         self._process = None
 
     def api(self, name: str) -> str:
         return f"{self.url}/v1/surveys/{self._id}/{name}"
 
     def ask(self, name: str) -> Any:
-        return httpx.get(self.api(name), timeout=5).raise_for_status().json()
+        return httpx.get(self.api(name), timeout=PATIENCE).raise_for_status().json()
 
     def tickets(self, count: int) -> list[Ticket]:
         told = httpx.post(
             self.api("tickets"),
             json={"count": count},
             headers={"Authorization": f"Bearer {TOKEN}"},
-            timeout=10,
+            timeout=PATIENCE,
         ).raise_for_status()
         return [ticket_from(each) for each in told.json()["tickets"]]
 
     def report(self, records: bytes) -> None:
         """Send packed reports, as a relay does."""
         headers = {"Content-Type": "application/octet-stream"}
-        httpx.post(self.api("reports"), content=records, headers=headers, timeout=5)
+        httpx.post(self.api("reports"), content=records, headers=headers, timeout=PATIENCE)
 
 
 def ticket_from(sent: dict[str, Any]) -> Ticket:
@@ -154,31 +155,6 @@ def serving(folder: Path, survey: Survey, *options: str) -> Iterator[Server]:
         yield server
     finally:
         server.stop()
-
-
-@contextmanager
-def taking_part(server: Server, people: People) -> Iterator[None]:
-    """People report in every round, as long as this lasts; while the server is down they do not."""
-    times, ended = schedule(server.survey), threading.Event()
-
-    def live() -> None:
-        for round_ in range(server.survey.rounds):
-            # A third into the round, so that neither clock nor network matter.
-            wait = times.opens(round_) + times.round_seconds / 3 - time.time()
-            if wait < -times.round_seconds / 2:
-                continue
-            if ended.wait(max(0.0, wait)):
-                return
-            with suppress(httpx.HTTPError):
-                server.report(people.records(round_))
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _free_ports() -> tuple[int, int]:

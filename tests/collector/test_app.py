@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sudare.collector.app import POLICY
-from sudare.collector.errors import PROBLEMS
-from sudare.collector.routes import ENDPOINTS
+from sudare.collector._app import POLICY
+from sudare.collector._messages import PROBLEMS
+from sudare.collector._routes import ENDPOINTS
 from tests.collector.served import Served, serving
+from tests.support.waiting import PATIENCE
 
 ELSEWHERE = {"origin": "https://elsewhere.example"}
 
@@ -26,9 +27,9 @@ def address(served: Served, path: str) -> str:
     return served.root + path.replace("{id}", served.id).replace("{file}", "sudare.css")
 
 
-def raw(served: Served, request: bytes, seconds: float = 10.0) -> bytes:
+def raw(served: Served, request: bytes) -> bytes:
     """What comes back for these bytes, until the connection is closed."""
-    with socket.create_connection((served.host, served.port), timeout=seconds) as wire:
+    with socket.create_connection((served.host, served.port), timeout=PATIENCE) as wire:
         wire.sendall(request)
         answer = b""
         while part := wire.recv(65536):
@@ -89,7 +90,7 @@ def test_head_is_get_without_the_body(served: Served) -> None:
         assert headed.content == b""
         assert headed.headers["content-length"] == got.headers["content-length"]
         assert headed.headers["content-type"] == got.headers["content-type"]
-    answer = served.http.head(f"{served.url}/stream", timeout=5)
+    answer = served.http.head(f"{served.url}/stream")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
 
@@ -247,7 +248,7 @@ def test_many_at_once(served: Served) -> None:
     wrong = [dict(each, mark="A" * 22) for each in served.reports(30)]
 
     async def all_at_once() -> list[int]:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE) as client:
             mixed = [
                 each
                 for pair in zip(reports[::2], wrong, reports[1::2], strict=True)

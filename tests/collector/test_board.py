@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from sudare.collector import Round, Status, schedule
-from sudare.collector.board import Board, promise
-from sudare.collector.messages import Activity, Estimates
+from sudare.collector._board import Board, promise
+from sudare.collector._messages import Activity, Estimates
 from sudare.counting import Survey
 from tests.collector.served import survey_of
 
@@ -117,7 +117,7 @@ def test_the_plan_is_worked_out_seldom(
         asked.append(users)
         return 0.1
 
-    monkeypatch.setattr("sudare.collector.board.predict_error", predict)
+    monkeypatch.setattr("sudare.collector._board.predict_error", predict)
     for tickets in (12_345, 12_399, 12_999, 13_000):
         told.state = status(tickets=tickets)
         board.predict()

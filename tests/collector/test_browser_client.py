@@ -62,7 +62,14 @@ def test_another_outcome_is_noticed(served_as: Path, tmp_path: Path) -> None:
 def test_manners(served_as: Path) -> None:
     told = node(served_as, "client.mjs")
     assert told["failed"] == {}
-    assert told["passed"] == 20
+    assert told["passed"] == 21
+
+
+def test_a_state_that_does_not_fit_says_nothing(served_as: Path) -> None:
+    """`bit ^ undefined` is the bit: a state without its coins must never be answered from."""
+    told = node(served_as, "state.mjs")
+    assert told["failed"] == {}
+    assert told["passed"] == 8
 
 
 def test_a_real_collector_counts_it(served_as: Path, tmp_path: Path) -> None:
@@ -78,3 +85,16 @@ def test_a_real_collector_counts_it(served_as: Path, tmp_path: Path) -> None:
         assert report["bit"] == bits[slot] ^ told["flips"][slot]
         assert counted[slot] == 1
     assert sum(counted) == len(told["reports"])
+
+
+def test_a_real_collector_counts_a_tree_of_few_flips(served_as: Path, tmp_path: Path) -> None:
+    """Both sides must be of one mind about the survey, or the browser would stay away."""
+    survey = survey_of(
+        rounds=4, seconds=1.5, method="tree", epsilon=6.0, changes=3, flips="stretches"
+    )
+    with serving(tmp_path, survey) as served:
+        assert served.http.get(served.url).json()["flips"] == "stretches"
+        told = node(served_as, "live.mjs", served.root, json.dumps([1, 0, 1, 0]))
+    assert len(told["flips"]) == min(3, 4 >> told["ticket"]["level"])
+    assert told["reports"], "it came too late for every round"
+    assert told["lost"] == 0

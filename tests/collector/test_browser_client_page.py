@@ -102,6 +102,46 @@ def test_two_tabs_are_one_device(browser: Browser, served: Served) -> None:
     assert served.collector.status().tickets <= issued + 2
 
 
+@pytest.mark.parametrize("lost", ["flips", "revision", "everything"])
+def test_a_state_that_lost_something_says_nothing(
+    browser: Browser, served: Served, lost: str
+) -> None:
+    """In the browser's own store: it is neither answered from nor written over."""
+    with browsers.visit(browser, f"{served.root}/try") as visit:
+        page = visit.page
+        take_part(page, False)
+        expect(page.locator("#log tr")).to_have_count(1)
+        page.evaluate(
+            """(lost) => new Promise((done) => {
+              const opening = indexedDB.open("sudare", 1);
+              opening.onsuccess = () => {
+                const change = opening.result.transaction("clients", "readwrite");
+                const store = change.objectStore("clients");
+                store.openCursor().onsuccess = ({ target }) => {
+                  const state = target.result.value;
+                  // As if round 0 had not been answered yet, so that there is something to say.
+                  Object.assign(state, { sent: {}, round: -1, bit: 0, settled: 0, lost: 0 });
+                  if (lost === "flips") state.flips = [];
+                  else delete state[lost];
+                  target.result.update(lost === "everything" ? null : state);
+                };
+                change.oncomplete = done;
+              };
+            })""",
+            lost,
+        )
+        damaged, before, issued = state(page), served.heard(), served.collector.status().tickets
+        page.reload()
+        if lost == "everything":  # an entry of nothing looks like none until something is saved
+            page.get_by_role("button", name="Take part").click()
+            issued += 1
+        words = "is gone" if lost == "everything" else "is damaged"
+        expect(page.get_by_role("alert")).to_contain_text(f"What was saved {words}")
+        assert state(page) == damaged
+        assert served.heard() == before
+        assert served.collector.status().tickets == issued
+
+
 def test_a_hundred_coins(browser: Browser, served: Served) -> None:
     with browsers.visit(browser, f"{served.root}/try") as visit:
         page = visit.page

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
-from sudare.collector.clock import Schedule, iso, schedule
+from sudare.collector._clock import Schedule, iso, schedule
+from sudare.foundations.checks import InvalidInput
 from tests.collector.kit import START, a_survey
 
 BEGIN = START.timestamp()

@@ -277,7 +277,7 @@ def test_without_a_stream_it_asks_now_and_then(scene: Scene) -> None:
         expect(page.locator("#connection")).to_have_text("Live, asking now and then")
         expect(page.locator("#done")).to_have_text(f"{PAST} of {ROUNDS}")
         page.unroute("**/stream*")
-        expect(page.locator("#connection")).to_have_text("Live", timeout=40_000)
+        expect(page.locator("#connection")).to_have_text("Live")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -302,7 +302,7 @@ def test_no_serious_problem_of_accessibility(scene: Scene, path: str, dark: bool
 @pytest.mark.parametrize("file", sorted(PAGES.iterdir()), ids=lambda file: file.name)
 def test_pages_are_small_and_need_nothing_from_elsewhere(file: Path) -> None:
     text = file.read_text()
-    assert text.count("\n") <= 400
+    assert text.count("\n") <= 550
     hosts = set(re.findall(r"https?://([^\s\"'`)/]+)", text)) - {"www.w3.org"}
     assert all(host.endswith(".example") for host in hosts)
     if file.suffix == ".html":

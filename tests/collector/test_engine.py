@@ -8,14 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.collector import Collector
-from sudare.collector.engine import Round
-from sudare.collector.recount import recount
-from sudare.collector.retention import Retention
+from sudare.collector._engine import Round
+from sudare.collector._retention import Retention, recount
 from sudare.counting import METHODS, Method, Survey, Tally, empty_tally, estimate, smooth
-from sudare.counting.reports import RECORD
-from sudare.counting.survey import MAX_ROUNDS
+from sudare.counting._reports import RECORD
+from sudare.counting._survey import MAX_ROUNDS
+from sudare.foundations.checks import InvalidInput
 from tests.collector.kit import (
     COUNTED,
     LENGTH,

@@ -10,8 +10,9 @@ import pytest
 
 from tests.collector.crashes import USERS
 from tests.support import ROOT, debian
+from tests.support.soak import times
 
-KILLS = 250 if os.environ.get("SUDARE_FAULTS") == "all" else 20
+KILLS = times(20, 250)
 
 
 def run(*words: str, under: tuple[str, ...] = ()) -> list[tuple[str, list[int]]]:
@@ -41,6 +42,7 @@ def check(told: list[tuple[str, list[int]]]) -> int:
     return len(acknowledged)
 
 
+@pytest.mark.soak
 def test_killed_at_any_instant(place: str) -> None:
     kept = check(run("kills", place, str(KILLS), "1"))
     assert kept > min(KILLS, USERS) / 2, "hardly anything was tried"

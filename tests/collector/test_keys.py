@@ -2,8 +2,8 @@
 
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.collector import keys
+from sudare.collector import _keys as keys
+from sudare.foundations.checks import InvalidInput
 
 MASTER = bytes(range(32))
 

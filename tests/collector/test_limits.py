@@ -6,9 +6,9 @@ from types import FunctionType
 
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.collector import limits
-from sudare.collector.limits import Bucket, Clients, Limiter
+from sudare.collector import _limits as limits
+from sudare.collector._limits import Bucket, Clients, Limiter
+from sudare.foundations.checks import InvalidInput
 
 
 class Clock:

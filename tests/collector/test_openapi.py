@@ -1,9 +1,5 @@
-"""The interface description: whole, valid, and kept to by every answer.
+"""The interface description: whole, valid, and kept to by every answer."""
 
-SUDARE_FUZZ sets how many requests are made up from it.
-"""
-
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -23,14 +19,17 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from sudare.collector.errors import PROBLEMS
-from sudare.collector.metrics import HEALTH_PATHS
-from sudare.collector.openapi import description
-from sudare.collector.routes import ENDPOINTS
+from sudare.collector._messages import PROBLEMS
+from sudare.collector._openapi import description
+from sudare.collector._routes import ENDPOINTS
+from sudare.collector.monitoring import HEALTH_PATHS
 from tests.collector.served import Served, serving
 from tests.support import ROOT
+from tests.support.soak import times
+from tests.support.waiting import PATIENCE
 
-CASES = int(os.environ.get("SUDARE_FUZZ", "200"))
+CASES = times(60, 2_000)
+"""Requests to make up for an operation, shared out over what it takes."""
 CHECKS = [
     content_type_conformance,
     not_a_server_error,
@@ -120,6 +119,7 @@ def operation(served: Served, method: str, path: str) -> Any:
     return schema[path][method]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_keep_to_the_description(
@@ -138,7 +138,7 @@ def test_answers_keep_to_the_description(
     def check(case: Any) -> None:
         headers = served.operator if crc32(repr(case.body).encode()) % 2 else {}
         case.call_and_validate(
-            base_url=served.root, session=session, headers=headers, checks=CHECKS, timeout=30
+            base_url=served.root, session=session, headers=headers, checks=CHECKS, timeout=PATIENCE
         )
 
     check()

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sudare import checks
-from sudare.collector.retention import RAW, SURVEY_KEY, Retention
+from sudare.collector._retention import RAW, SURVEY_KEY, Retention
 from sudare.counting import Survey, read_survey
+from sudare.foundations import checks
 
 SURVEY = Survey(name="at home", rounds=4, epsilon=1.0)
 

@@ -10,24 +10,26 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.collector import logs, server
-from sudare.collector.messages import survey_id
-from sudare.collector.opening import open_collector
-from sudare.collector.server import addresses_of, listen
-from sudare.collector.settings import Secrets, Settings
+from sudare.collector import _server as server
+from sudare.collector import monitoring
+from sudare.collector._engine import open_collector
+from sudare.collector._server import addresses_of, listen
+from sudare.collector._settings import Secrets, Settings
 from sudare.counting import Survey
+from sudare.counting.wire import survey_id
+from sudare.foundations.checks import InvalidInput
 from tests.collector.served import TOKEN, serving, survey_of
 from tests.support import postgres
+from tests.support.waiting import PATIENCE, eventually
 
 KEY = "q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s"
 
@@ -53,13 +55,11 @@ class Process:
         self.api = f"{self.url}/v1/surveys/{survey_id(survey)}"
 
     def _when_listening(self) -> str:
-        until = time.monotonic() + 60
-        while time.monotonic() < until and self.process.poll() is None:
-            for line in self.lines():
-                if line["event"] == "listening":
-                    return str(line["url"])
-            time.sleep(0.05)
-        raise AssertionError(self.log.read_text())
+        def url() -> str:
+            assert self.process.poll() is None, self.log.read_text()
+            return next((str(each["url"]) for each in self.lines() if "url" in each), "")
+
+        return eventually(url)
 
     def lines(self) -> list[dict[str, Any]]:
         text = self.log.read_text()
@@ -67,7 +67,7 @@ class Process:
 
     def end(self, which: signal.Signals) -> int:
         self.process.send_signal(which)
-        code = self.process.wait(30)
+        code = self.process.wait(PATIENCE)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
@@ -95,10 +95,17 @@ def gone(pid: int) -> bool:
 
 
 def all_gone(processes: list[int]) -> bool:
-    until = time.monotonic() + 10
-    while not all(map(gone, processes)) and time.monotonic() < until:
-        time.sleep(0.02)
-    return all(map(gone, processes))
+    return eventually(lambda: all(map(gone, processes)))
+
+
+def half_sent(address: tuple[str, int], path: str, text: bytes) -> socket.socket:
+    """A connection with half a report, which the collector has begun to read."""
+    wire = socket.create_connection(address, timeout=PATIENCE)
+    head = f"POST {path}/reports HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
+    head += f"content-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
+    wire.sendall(head.encode() + text[: len(text) // 2])
+    assert wire.recv(65536).startswith(b"HTTP/1.1 100")
+    return wire
 
 
 def drain(wire: socket.socket) -> None:
@@ -133,14 +140,13 @@ def test_a_life(tmp_path: Path) -> None:
         first.end(signal.SIGKILL)
         assert free(first.url)
     said = first.log.read_text()
-    with started(tmp_path, survey, "--port", port, "--health-port", "0") as second:
+    never = ("--stop-seconds", f"{10 * PATIENCE:g}")  # nothing is in hand: no need to wait so long
+    with started(tmp_path, survey, "--port", port, "--health-port", "0", *never) as second:
         assert second.url == first.url
         for each in reports[:2]:
             assert httpx.post(f"{second.api}/reports", json=each).status_code == 204
         assert httpx.get(f"{second.api}/activity").json()["reporters"]["0"] == 2
-        began = time.monotonic()
         assert second.end(signal.SIGTERM) == 0
-        assert time.monotonic() - began < 8
         assert free(second.url)
     said += second.log.read_text()
     assert [line["event"] for line in second.lines()] == ["listening", "stopping", "stopped"]
@@ -153,16 +159,19 @@ def test_a_life(tmp_path: Path) -> None:
 
 
 def test_what_is_in_hand_is_answered_before_the_end(tmp_path: Path) -> None:
-    survey = survey_of(rounds=1)
-    with serving(tmp_path, survey, stop_seconds=5) as served:
+    survey, said = survey_of(rounds=1), io.StringIO()
+    monitoring.configure("json", stream=said)
+    patient = {"stop_seconds": 10 * PATIENCE, "body_seconds": 10 * PATIENCE}
+    with serving(tmp_path, survey, **patient) as served:
         (report,) = served.reports(1)
         text = json.dumps(report).encode()
-        head = f"POST /v1/surveys/{served.id}/reports HTTP/1.1\r\nhost: a\r\n"
-        head += f"content-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
-        wire = socket.create_connection((served.host, served.port), timeout=20)
-        wire.sendall(head.encode() + text[:10])
-        time.sleep(0.2)
-        rest = threading.Timer(0.7, wire.sendall, [text[10:]])
+        wire = half_sent((served.host, served.port), f"/v1/surveys/{served.id}", text)
+
+        def send_the_rest() -> None:
+            eventually(lambda: '"stopping"' in said.getvalue())
+            wire.sendall(text[len(text) // 2 :])
+
+        rest = threading.Thread(target=send_the_rest)
         rest.start()
     rest.join()
     assert wire.recv(65536).startswith(b"HTTP/1.1 204")
@@ -172,16 +181,11 @@ def test_what_is_in_hand_is_answered_before_the_end(tmp_path: Path) -> None:
 
 
 def test_the_end_does_not_wait_for_ever(tmp_path: Path) -> None:
-    with started(tmp_path, survey_of(rounds=1), "--port", "0", "--stop-seconds", "0.5") as process:
+    words = ("--port", "0", "--stop-seconds", "0.5", "--body-seconds", f"{10 * PATIENCE:g}")
+    with started(tmp_path, survey_of(rounds=1), *words) as process:
         host, _, port = process.url.removeprefix("http://").rpartition(":")
-        wire = socket.create_connection((host, int(port)), timeout=20)
-        path = process.api.removeprefix(process.url)
-        wire.sendall(f"POST {path}/reports HTTP/1.1\r\nhost: a\r\n".encode())
-        wire.sendall(b"content-type: application/json\r\ncontent-length: 100\r\n\r\n{")
-        time.sleep(0.3)
-        began = time.monotonic()
+        wire = half_sent((host, int(port)), process.api.removeprefix(process.url), bytes(100))
         assert process.end(signal.SIGINT) == 0, process.log.read_text()
-        assert time.monotonic() - began < 8
         wire.close()
         assert process.lines()[-1]["event"] == "stopped"
 
@@ -210,11 +214,33 @@ def test_two_collectors_do_not_share_a_port_by_accident() -> None:
 
 def test_the_servers_words_go_where_ours_do(tmp_path: Path) -> None:
     said = io.StringIO()
-    logs.configure("json", stream=said)
+    monitoring.configure("json", stream=said)
     with serving(tmp_path):
         logging.getLogger("_granian").error("Something of the server's own")
     events = [json.loads(line)["event"] for line in said.getvalue().splitlines()]
     assert events == ["server", "stopping", "stopped"]
+
+
+def test_a_server_that_takes_no_socket_binds_the_same_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How granian is handed one is not public, and may change."""
+
+    def unknown(*_: object) -> None:
+        raise TypeError
+
+    monkeypatch.setattr(server, "SocketHolder", unknown)
+    with serving(tmp_path) as served:
+        for url in (f"{served.root}/v1/surveys", f"{served.health_url}/health"):
+            assert eventually(partial(status, served.http, url)) == 200
+
+
+def status(http: httpx.Client, url: str) -> int:
+    """0 where nobody listens."""
+    try:
+        return http.get(url).status_code
+    except httpx.ConnectError:
+        return 0
 
 
 def test_addresses() -> None:
@@ -237,7 +263,7 @@ def test_a_store_in_use_is_said_in_words(tmp_path: Path) -> None:
 
 
 def test_the_second_listener_does_not_disturb_the_first(tmp_path: Path) -> None:
-    with serving(tmp_path, header_seconds=30.0) as served:
+    with serving(tmp_path, header_seconds=10 * PATIENCE) as served:
         host, _, port = served.health_url.removeprefix("http://").rpartition(":")
         idle = [socket.create_connection((host, int(port))) for _ in range(200)]
         assert served.send(served.reports(1)[0]).status_code == 204
@@ -250,10 +276,16 @@ def test_more_connections_than_allowed_wait(tmp_path: Path) -> None:
     with serving(tmp_path, max_connections=4, header_seconds=0.5) as served:
         (report,) = served.reports(1)
         idle = [socket.create_connection((served.host, served.port)) for _ in range(8)]
-        with httpx.Client(timeout=20) as client:
+        with httpx.Client(timeout=PATIENCE) as client:
             assert client.post(f"{served.url}/reports", json=report).status_code == 204
         for each in idle:
             each.close()
+
+
+def connections() -> set[tuple[str, str]]:
+    """Both ports of every connection that the kernel keeps on this machine."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return {(local[-5:], remote[-5:]) for _, local, remote, *_ in map(str.split, lines)}
 
 
 def test_a_client_that_does_not_take_its_answer_is_cut_off(
@@ -267,8 +299,10 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(
         head = f"POST /v1/surveys/{served.id}/reports HTTP/1.1\r\nhost: a\r\ncontent-type: "
         head += f"application/octet-stream\r\ncontent-length: {len(body)}\r\n\r\n"
         wire.sendall(head.encode() + body)
-        time.sleep(3)
-        wire.settimeout(10)
+        wire.settimeout(PATIENCE)
+        wire.recv(1, socket.MSG_PEEK)  # the answer has begun
+        ports = f":{served.port:04X}", f":{wire.getsockname()[1]:04X}"
+        eventually(lambda: ports not in connections())
         with pytest.raises(ConnectionResetError):
             drain(wire)
 
@@ -290,14 +324,14 @@ def test_several_workers_over_postgresql(tmp_path: Path, database: str) -> None:
 
         async def crowd() -> list[int]:
             made: list[dict[str, Any]] = []
-            async with httpx.AsyncClient(timeout=60) as client:
+            async with httpx.AsyncClient(timeout=PATIENCE) as client:
                 for _ in range(2):
                     answer = await client.post(
                         f"{process.api}/tickets", json={"count": 20}, headers=operator
                     )
                     made += answer.json()["tickets"]
             sent = []
-            async with httpx.AsyncClient(timeout=60) as client:
+            async with httpx.AsyncClient(timeout=PATIENCE) as client:
                 for ticket in made * 2:
                     body = {"serial": ticket["serial"], "slot": 0, "bit": 1, "mark": ticket["mark"]}
                     sent.append(client.post(f"{process.api}/reports", json=body))
@@ -306,12 +340,8 @@ def test_several_workers_over_postgresql(tmp_path: Path, database: str) -> None:
             return [answer.status_code for answer in answers]
 
         assert asyncio.run(crowd()) == [204] * 80
-        until = time.monotonic() + 10
-        heard = -1
-        while heard != 40 and time.monotonic() < until:
-            heard = httpx.get(f"{process.api}/activity").json()["reporters"]["0"]
-            time.sleep(0.2)
-        assert heard == 40
+        address = f"{process.api}/activity"
+        eventually(lambda: httpx.get(address).json()["reporters"]["0"] == 40)
         # Each worker has its own figures, one port after the other.
         health = process.lines()[0]["health_url"]
         assert httpx.get(f"{health}/health").status_code == 200
@@ -331,7 +361,7 @@ def test_no_worker_goes_on_without_the_others(tmp_path: Path, database: str) -> 
     with started(tmp_path, survey_of(rounds=1), *words, SUDARE_STORE=store) as process:
         workers = process.children()
         os.kill(workers[-1], signal.SIGKILL)
-        assert process.process.wait(30) == 2
+        assert process.process.wait(PATIENCE) == 2
         assert "A worker ended by itself" in process.log.read_text()
         assert all_gone(workers)
         assert process.process.stdout is not None

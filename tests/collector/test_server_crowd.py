@@ -1,10 +1,9 @@
 """Exactly once, whatever happens: kills, a bad network, databases that restart.
 
-A few kills in every run; SUDARE_FAULTS=all makes fifty for each store.
+A few kills in every run; `make soak` makes fifty for each store.
 """
 
 import asyncio
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,10 @@ import pytest
 
 from tests.collector import crowd
 from tests.support import postgres
+from tests.support.soak import times
+from tests.support.waiting import PATIENCE
 
-KILLS = 50 if os.environ.get("SUDARE_FAULTS") == "all" else 4
+KILLS = times(2, 50)
 USERS = 60 * KILLS
 
 
@@ -34,6 +35,7 @@ def store(request: pytest.FixtureRequest) -> str:
     return postgres.schema(server.address, f"crowd{random.randrange(10**9)}")
 
 
+@pytest.mark.soak
 def test_killed_again_and_again(tmp_path: Path, store: str) -> None:
     rng = random.Random(1)
     kills = 0
@@ -82,7 +84,7 @@ def test_one_by_one_and_by_relay_at_the_same_time(tmp_path: Path, store: str) ->
     """The same reports by both ways, in any order."""
 
     async def scene() -> set[int]:
-        async with httpx.AsyncClient(base_url=collector.url, timeout=30) as relay:
+        async with httpx.AsyncClient(base_url=collector.url, timeout=PATIENCE) as relay:
             batches = [
                 relay.post(
                     f"{collector.api}/reports",

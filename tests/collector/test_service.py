@@ -1,78 +1,89 @@
 """What happens by the clock, also when the store fails for a while."""
 
-import time
+import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sudare.collector import StoreUnavailable
-from tests.collector.served import Served, pack, serving, survey_of
+from tests.collector.kit import Clock, a_survey
+from tests.collector.served import pack, serving
+from tests.support.waiting import eventually
 
 
-def wait_for(condition: Any, seconds: float = 10.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
-def rounds(served: Served) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = served.http.get(f"{served.url}/estimates").json()["rounds"]
-    return found
-
-
-def test_rounds_are_published_on_time_under_load(tmp_path: Path) -> None:
-    survey = survey_of(rounds=1000, seconds=0.5)
-    with serving(tmp_path, survey, grace_seconds=0.1) as served:
+def test_rounds_are_published_under_load(tmp_path: Path) -> None:
+    """Those who never stop sending do not keep a round from being published."""
+    clock, published = Clock(), threading.Event()
+    with serving(tmp_path, a_survey(), clock=clock) as served:
         rubbish = bytes(29 * 20_000)
-        wait_for(lambda: rounds(served))
-        first = len(rounds(served))
-        while len(rounds(served)) < first + 3:
-            assert served.send_packed(rubbish).status_code == 200
-        from datetime import datetime
 
-        for each in rounds(served)[first:]:
-            due = served.opened.schedule.publishes(each["round"])
-            assert datetime.fromisoformat(each["published"]).timestamp() - due < 0.4
+        def send() -> None:
+            while not published.is_set():
+                assert served.send_packed(rubbish).status_code == 200
+
+        crowd = [threading.Thread(target=send) for _ in range(3)]
+        for each in crowd:
+            each.start()
+        for count in (1, 2, 3):
+            clock.set(count + 0.1)
+            served.published(count)
+        published.set()
+        for each in crowd:
+            each.join()
+        for told in served.rounds():
+            due = served.opened.schedule.publishes(told["round"])
+            assert datetime.fromisoformat(told["published"]).timestamp() == due
 
 
 def test_late_reports_revise_a_round(tmp_path: Path) -> None:
-    survey = survey_of(rounds=500, seconds=0.4)
-    options = {"grace_seconds": 0.0, "late_seconds": 20.0}
-    with serving(tmp_path, survey, **options) as served:
-        ticket = min(served.tickets(500), key=lambda each: int(each["rounds"][0]))
-        number = ticket["rounds"][0]
-        wait_for(lambda: len(rounds(served)) > number)
-        assert rounds(served)[number]["revision"] == 0
-        report = {"serial": ticket["serial"], "slot": 0, "bit": 1, "mark": ticket["mark"]}
+    clock = Clock()
+    with serving(tmp_path, a_survey(), clock=clock, late_seconds=1000.0) as served:
+        (report,) = served.reports(1)
+        clock.set(1.5)
+        assert served.published(1)[0]["revision"] == 0
         answer = served.send_packed(pack([report]))
         assert answer.json()["counted"] == 1
-        wait_for(lambda: rounds(served)[number]["revision"] == 1)
-        assert rounds(served)[number]["reporters"] == 1
-        text = served.http.get(f"{served.url}/estimates.csv").text.splitlines()[number + 1]
+        eventually(lambda: served.rounds()[0]["revision"] == 1)
+        assert served.rounds()[0]["reporters"] == 1
+        text = served.http.get(f"{served.url}/estimates.csv").text.splitlines()[1]
         assert text.endswith(",1")
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("disk"), ValueError("a fault")])
 def test_publication_goes_on_after_a_failure(tmp_path: Path, failure: Exception) -> None:
-    survey = survey_of(rounds=1000, seconds=0.3)
-    with serving(tmp_path, survey, grace_seconds=0.0) as served:
-        wait_for(lambda: rounds(served))
+    clock, failed = Clock(), threading.Event()
+    with serving(tmp_path, a_survey(), clock=clock) as served:
         publish = served.collector.publish_due
 
         def fail() -> Any:
+            failed.set()
             raise failure
 
         served.collector.publish_due = fail  # type: ignore[method-assign]
-        time.sleep(0.5)
-        stuck = len(rounds(served))
+        clock.set(2.5)
+        eventually(failed.is_set)
+        assert served.rounds() == []
         served.collector.publish_due = publish  # type: ignore[method-assign]
-        wait_for(lambda: len(rounds(served)) > stuck + 2)
-        numbers = [each["round"] for each in rounds(served)]
-        assert numbers == list(range(len(numbers)))
+        assert [each["round"] for each in served.published(2)] == [0, 1]
         expected = 0 if isinstance(failure, StoreUnavailable) else 1
         assert (served.metric("sudare_faults_total") > 0) == bool(expected)
+
+
+def test_a_clock_that_jumps(tmp_path: Path) -> None:
+    """Forward over half the survey and back again: what was published stays, and stays closed."""
+    clock, survey = Clock(), a_survey(rounds=40)
+    with serving(tmp_path, survey, clock=clock) as served:
+        (report,) = served.reports(1, round_=3)
+        clock.set(20.0)
+        there = served.published(19)
+        clock.set(0.5)
+        answer = served.send(report)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (410, "too_late")
+        assert served.rounds() == there
+    with serving(tmp_path, survey, clock=Clock(-5.0)) as served:
+        assert served.rounds() == there
 
 
 def test_refusals_are_in_the_activity_and_last(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.collector.settings import Secrets, Settings, read_secrets, read_settings
+from sudare.collector._settings import Secrets, Settings, read_secrets, read_settings
+from sudare.foundations.checks import InvalidInput
 
 NOTHING: dict[str, str] = {}
 

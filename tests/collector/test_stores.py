@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.collector.stores import Group, Progress, Row, Store, open_store, tally
+from sudare.foundations.checks import InvalidInput
 from tests.collector.kit import COUNTED, REPEATED, TOO_LATE
 
 START = Progress(0, 0, b"")

@@ -4,17 +4,20 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sudare.collector import Round
-from sudare.collector.errors import Refusal
-from sudare.collector.stream import REPLAYED, Stream, frame, missed
-from tests.collector.served import Served, serving, survey_of
+from sudare.collector._messages import Refusal
+from sudare.collector._stream import REPLAYED, Stream, frame, missed
+from tests.collector.kit import Clock, a_survey
+from tests.collector.served import Served, serving
+from tests.support.waiting import PATIENCE, eventually
 
 ROUNDS = [
     Round(t, "a", "b", "c", 1, 0.5, 0.5, 0.0, 1.0, 0.5, revision)
@@ -23,32 +26,45 @@ ROUNDS = [
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    survey = survey_of(rounds=1000, seconds=0.25)
-    with serving(tmp_path_factory.mktemp("stream"), survey, grace_seconds=0.0) as collector:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> Iterator[Served]:
+    place = tmp_path_factory.mktemp("stream")
+    with serving(place, a_survey(rounds=1000), clock=clock, grace_seconds=0.0) as collector:
         yield collector
 
 
-def events(served: Served, count: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
-    """The first events that are rounds, as a browser would take them apart."""
-    found: list[dict[str, Any]] = []
+def publish(served: Served, clock: Clock, count: int) -> None:
+    """So many rounds more, at once."""
+    known = len(served.rounds())
+    clock.set(known + count)
+    served.published(known + count)
+
+
+@contextmanager
+def watching(served: Served, query: str = "", **headers: str) -> Iterator[Iterator[Any]]:
+    """The events that are rounds, as a browser would take them apart."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     with served.http.stream("GET", f"{served.url}/stream{query}", headers=given) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
-        fields: dict[str, str] = {}
-        for line in answer.iter_lines():
-            name, _, value = line.partition(": ")
-            if line:
-                fields[name] = value
-            elif fields.get("event") == "round":
-                told = json.loads(fields["data"])
-                assert fields["id"] == f"{told['round']}.{told['revision']}"
-                found.append(told)
-                if len(found) >= count:
-                    return found
-            if not line:
-                fields = {}
-    return found
+        yield _rounds(answer.iter_lines())
+
+
+def _rounds(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line:
+            fields[name] = value
+            continue
+        if fields.get("event") == "round":
+            told = json.loads(fields["data"])
+            assert fields["id"] == f"{told['round']}.{told['revision']}"
+            yield told
+        fields = {}
 
 
 def test_one_event() -> None:
@@ -72,21 +88,27 @@ def test_what_a_viewer_has_missed() -> None:
     assert len(missed(many, None, None)) == REPLAYED
 
 
-def test_rounds_come_as_they_are_published(served: Served) -> None:
-    told = events(served, 3)
-    numbers = [each["round"] for each in told]
-    assert numbers == list(range(numbers[0], numbers[0] + 3))
-    by_number = {
-        each["round"]: each for each in served.http.get(f"{served.url}/estimates").json()["rounds"]
-    }
-    assert [by_number[each["round"]] for each in told] == told
+def test_rounds_come_as_they_are_published(served: Served, clock: Clock) -> None:
+    publish(served, clock, 1)
+    known = len(served.rounds())
+    with watching(served, f"?since={known}") as rounds:
+        told = []
+        for _ in range(3):
+            publish(served, clock, 1)
+            told.append(next(rounds))
+    assert told == served.rounds()[known:]
 
 
-def test_a_viewer_that_comes_back_misses_nothing(served: Served) -> None:
-    seen = [each["round"] for each in events(served, 2, "?since=0")]
-    time.sleep(0.6)
-    more = [each["round"] for each in events(served, 4, last_event_id=f"{seen[-1]}.0")]
-    assert seen + more == list(range(seen[0], seen[0] + 6))
+def test_a_viewer_that_comes_back_misses_nothing(served: Served, clock: Clock) -> None:
+    publish(served, clock, 2)
+    with watching(served, "?since=0") as rounds:
+        seen = [next(rounds)["round"] for _ in range(2)]
+    publish(served, clock, 2)
+    with watching(served, last_event_id=f"{seen[-1]}.0") as rounds:
+        more = [next(rounds)["round"] for _ in range(2)]
+        publish(served, clock, 1)
+        more += [each["round"] for each in islice(rounds, len(served.rounds()) - 4)]
+    assert seen + more == list(range(len(served.rounds())))
 
 
 def test_the_query_is_checked(served: Served) -> None:
@@ -94,31 +116,29 @@ def test_the_query_is_checked(served: Served) -> None:
     assert answer.status_code == 400
 
 
-def test_viewers_are_let_go_when_they_leave(served: Served) -> None:
-    events(served, 1)
-    until = time.monotonic() + 10
-    while served.metric("sudare_streams") and time.monotonic() < until:
-        time.sleep(0.05)
-    assert served.metric("sudare_streams") == 0
+def test_viewers_are_let_go_when_they_leave(served: Served, clock: Clock) -> None:
+    publish(served, clock, 1)
+    with watching(served) as rounds:
+        next(rounds)
+    eventually(lambda: served.metric("sudare_streams") == 0)
 
 
-def test_many_viewers_see_the_same(served: Served) -> None:
+def test_many_viewers_see_the_same(served: Served, clock: Clock) -> None:
+    """Some come before a round is published and some after: nobody misses one, or sees it twice."""
     found: list[list[int]] = []
+    count = len(served.rounds()) + 30
 
     def watch() -> None:
-        import httpx
-
-        with httpx.Client(timeout=20) as client:
-            mine = Served.__new__(Served)
-            mine.http, mine.url = client, served.url
-            found.append([each["round"] for each in events(mine, 30, "?since=0")])
+        with watching(served, "?since=0") as rounds:
+            found.append([each["round"] for each in islice(rounds, count)])
 
     threads = [threading.Thread(target=watch) for _ in range(10)]
     for thread in threads:
         thread.start()
+        publish(served, clock, 3)
     for thread in threads:
-        thread.join(30)
-    assert found == [list(range(30))] * 10
+        thread.join(PATIENCE)
+    assert found == [list(range(count))] * 10
 
 
 def test_no_more_viewers_than_allowed(tmp_path: Path) -> None:
@@ -133,16 +153,15 @@ def test_no_more_viewers_than_allowed(tmp_path: Path) -> None:
 
 
 def test_streams_end_when_the_collector_does(tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
-        wire = socket.create_connection((served.host, served.port), timeout=20)
+    with serving(tmp_path, stop_seconds=10 * PATIENCE) as served:
+        wire = socket.create_connection((served.host, served.port), timeout=PATIENCE)
         wire.sendall(f"GET /v1/surveys/{served.id}/stream HTTP/1.1\r\nhost: a\r\n\r\n".encode())
         assert wire.recv(100).startswith(b"HTTP/1.1 200")
-        began = time.monotonic()
+    # The end did not wait for its viewers, and they are told that nothing more will come.
     received = b"x"
     while received:
         received = wire.recv(65536)
     wire.close()
-    assert time.monotonic() - began < 5
 
 
 def test_a_viewer_that_does_not_read_is_dropped() -> None:
@@ -152,13 +171,13 @@ def test_a_viewer_that_does_not_read_is_dropped() -> None:
         taken: list[bytes] = []
 
         async def receive() -> dict[str, Any]:
-            await asyncio.sleep(60)
+            await asyncio.sleep(10 * PATIENCE)
             return {"type": "http.disconnect"}
 
         async def stuck(message: Any) -> None:
             if message["type"] == "http.response.body":
                 blocked.set()
-                await asyncio.sleep(60)
+                await asyncio.sleep(10 * PATIENCE)
 
         async def quick(message: Any) -> None:
             taken.append(message.get("body", b""))
@@ -170,10 +189,10 @@ def test_a_viewer_that_does_not_read_is_dropped() -> None:
         for n in range(70):
             stream.send(b"%d" % n)
             await asyncio.sleep(0)
-        await asyncio.wait_for(slow, 5)
+        await asyncio.wait_for(slow, PATIENCE)
         assert len(stream) == 1
         stream.close()
-        await asyncio.wait_for(fast, 5)
+        await asyncio.wait_for(fast, PATIENCE)
         assert taken[2:72] == [b"%d" % n for n in range(70)]
         assert len(stream) == 0
         with pytest.raises(Refusal):

@@ -10,7 +10,7 @@ import msgspec
 
 from sudare.calibration import MaskLaw
 from sudare.counting import MemoryStore, Reporter, Survey, Ticket
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 
 MARK = bytes(range(16))
 

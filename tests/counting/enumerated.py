@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.calibration import MaskLaw
-from sudare.counting.survey import Survey
+from sudare.counting._survey import Survey
 
 Key = tuple[int, ...]
 Law = dict[Key, float]
@@ -103,7 +103,7 @@ def _tree_law(survey: Survey, row: list[int]) -> Law:
     starts = np.cumsum([0] + [survey.rounds >> level for level in range(survey.levels)])
     for level in range(survey.levels):
         stretches = survey.rounds >> level
-        for mask, p in _masks(survey.law):
+        for mask, p in _masks(survey.law_at(level)):
             for coins in product((0, 1), repeat=stretches):
                 heard, said = [0] * survey.cells, [0] * survey.cells
                 before, moves = 0, 0

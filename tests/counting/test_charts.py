@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.counting.charts import error_chart
-from sudare.counting.planning import plan
+from sudare.counting._charts import error_chart
+from sudare.counting._planning import plan
+from sudare.foundations.checks import InvalidInput
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sudare.checks import InvalidInput, SudareError
 from sudare.counting import Client, MemoryStore
+from sudare.foundations.checks import InvalidInput, SudareError
 from tests.counting.pretend import START, Pretend, survey_of
 
 METHODS = ["glance", "harmony", "harmony-signed", "rappor", "masks", "tree"]

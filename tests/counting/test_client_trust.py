@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput, PrivacyError, SudareError
 from sudare.counting import Client, CollectorError, MemoryStore
+from sudare.counting.wire import check_description, read_description
+from sudare.foundations.checks import InvalidInput, PrivacyError, SudareError
 from tests.counting.pretend import Pretend, survey_of, transcripts
 
 METHODS = ["glance", "rappor", "masks", "tree"]
@@ -57,6 +58,25 @@ def test_a_description_that_is_not_the_digests(lie):
     pretend = Pretend()
     pretend.described = lie
     refused(pretend, PrivacyError, "does not follow from its survey")
+
+
+def test_how_many_flips_is_part_of_the_survey():
+    """A tree of the version before has no word about it, and its digest none either."""
+    plain, few = survey_of("tree", changes=4), survey_of("tree", changes=4, flips="stretches")
+    assert "flips" not in Pretend(plain).description()
+    assert plain.digest() != few.digest()
+    for survey in (plain, few):
+        pretend = Pretend(survey)
+        assert pretend.client().survey == survey
+        pretend.described = {"flips": "stretches"} if survey == plain else {"flips": None}
+        refused(pretend, SudareError, "does not follow|makes no sense")
+    # A client that knows nothing of it works out another digest, and stays away.
+    pretend = Pretend(few)
+    told = pretend.description()
+    del told["flips"]
+    unaware, described = read_description(json.dumps(told).encode())
+    with pytest.raises(PrivacyError, match="does not follow"):
+        check_description(unaware, described, 10.0)
 
 
 def test_more_epsilon_than_the_device_allows():
@@ -154,7 +174,7 @@ def test_an_answer_is_not_unpacked(packed):
 def test_an_answer_that_comes_too_slowly_is_given_up(monkeypatch):
     """Each byte in time, and all of them never."""
     now = iter(range(0, 1 << 30, 9))
-    monkeypatch.setattr("sudare.counting.client.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("sudare.counting._client.time.monotonic", lambda: next(now))
     given = 0
 
     class Drip(httpx.SyncByteStream):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.calibration import mask_law
-from sudare.checks import InvalidInput
-from sudare.counting import Survey
-from sudare.counting.coins import draw_coins, words_of
-from sudare.randomness import secure, seeded
+from sudare.counting import Survey, Ticket
+from sudare.counting._coins import draw_coins, words_of
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import secure, seeded
 from tests.coins import Tape
 
 WORDS = 2**64
@@ -22,7 +22,8 @@ WORDS = 2**64
 
 def coins(survey: Survey, slots: int, words: list[int], seed: int = 0) -> tuple[bytes, bytes]:
     tape: Any = Tape(words, seed)
-    return draw_coins(survey, slots, words_of(tape))
+    own = Ticket(survey.digest(), 7, bytes(16), tuple(range(slots)), 0)
+    return draw_coins(survey, own, words_of(tape))
 
 
 def masks(slots: int, threshold: int = 0) -> Survey:
@@ -89,7 +90,7 @@ def test_rappor_is_one_mask_after_another():
 
 @given(st.lists(st.integers(0, WORDS - 1), min_size=2, max_size=2), st.integers(1, 128))
 def test_fair_coins_are_the_bits_of_the_words(words, count):
-    survey = Survey(name="t", rounds=128, epsilon=1.0, method="tree", changes=2)
+    survey = Survey(name="t", rounds=count, epsilon=1.0, method="tree", changes=2)
     expected = [(words[i // 64] >> (i % 64)) & 1 for i in range(count)]
     assert list(coins(survey, count, words)[1]) == expected
 

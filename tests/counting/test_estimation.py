@@ -10,19 +10,27 @@ import pytest
 from scipy.stats import binom
 
 from sudare.calibration import estimate_variance
-from sudare.checks import InvalidInput
 from sudare.counting import METHODS, Survey, Tally, empty_tally, estimate, open_office
+from sudare.counting._estimation import (
+    Interval,
+    binomial_interval,
+    population_interval,
+    raw_shares,
+)
+from sudare.foundations.checks import InvalidInput
 from tests.counting.enumerated import law_of_matrix
 
 
 def survey_of(method: str, rounds: int = 3, epsilon: float = 1.5) -> Survey:
-    more: dict[str, Any] = {"changes": 2} if method == "tree" else {}
+    more: dict[str, Any] = {"changes": 2} if method.startswith("tree") else {}
+    if method == "tree, few flips":
+        method, more["flips"] = "tree", "stretches"
     if method == "masks":
         more["slots"] = 2
     return Survey(name="s", rounds=rounds, epsilon=epsilon, method=method, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "tree, few flips"])
 def test_every_method_is_unbiased(method):
     """Expected counts, by going through every coin of four users, give the true shares.
 
@@ -182,9 +190,67 @@ def test_refusals():
     refused("tally of this survey", counts=[3, 3, 3, 3])
     refused("users", users=0)
     refused("users", users=2.5)
+    refused("users", users=True)
+    refused("users", users="7")
     refused("interval", interval="exact")
     for beta in (0, 1, -0.1, 2, math.nan, "0.05", None):
         refused("beta", beta=beta)
+
+
+@pytest.mark.parametrize("method", ["glance", "rappor", "harmony", "tree"])
+@pytest.mark.parametrize("interval", ["auto", "population"])
+def test_users_beyond_all_people_are_refused(method: str, interval: str):
+    for users in (2**53 + 1, 10**400, -(10**400)):
+        refused("Expected users", method, users=users, interval=interval)
+
+
+def test_every_part_that_divides_by_users_checks_them():
+    survey = survey_of("harmony")
+    n, y = np.array([3, 3, 3]), np.array([1, 2, 3])
+    for users in (0, -1, 2.5, True, None, 10**400):
+        with pytest.raises(InvalidInput, match="Expected users"):
+            raw_shares(n, y, survey, users)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="Expected users"):
+            population_interval(n, y, 0.5, users, 0.05)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="users=2 to be at least a round's reporters"):
+        population_interval(n, y, 0.5, 2, 0.05)
+
+
+def test_as_many_users_as_floats_can_count_are_taken():
+    survey = survey_of("glance")
+    tally = Tally(survey.digest(), np.array([3, 3, 3]), np.array([1, 2, 3]))
+    assert estimate(tally, survey, users=2**53).raw == pytest.approx(estimate(tally, survey).raw)
+
+
+@pytest.mark.parametrize("level", [0.3, 0.01])
+@pytest.mark.parametrize("c", [1.0, 0.4])
+def test_binomial_intervals_are_as_wide_as_they_must_be(level: float, c: float):
+    """Each end is where a tail has half the level (Clopper and Pearson), or one report away."""
+    n = np.full(41, 40)
+    y = np.arange(41)
+    low, high = (0.5 + c * (end - 0.5) for end in binomial_interval(n, y, c, level))
+    guarded_low, guarded_high = np.maximum((y - 1) / n, 0), np.minimum((y + 1) / n, 1)
+    # Shares end at 0 and 1, and so do the ends here.
+    inside = [(end > 0.5 - c / 2) & (end < 0.5 + c / 2) for end in (low, high)]
+    lower, upper = inside[0] & (low < guarded_low), inside[1] & (high > guarded_high)
+    assert min(lower.sum(), upper.sum()) >= 10
+    assert binom.sf(y[lower] - 1, 40, low[lower]) == pytest.approx(level / 2)
+    assert binom.cdf(y[upper], 40, high[upper]) == pytest.approx(level / 2)
+    assert (low <= guarded_low + 1e-12)[inside[0]].all()
+    assert (high >= guarded_high - 1e-12)[inside[1]].all()
+
+
+@pytest.mark.parametrize("users", [np.int8(100), np.uint8(100), np.int64(100)])
+@pytest.mark.parametrize("method", ["rappor", "harmony", "tree"])
+def test_users_as_narrow_numbers_count_as_well(method: str, users: Any):
+    """127 + 1 does not fit into eight bits."""
+    survey = survey_of(method)
+    n = np.full(survey.cells, 30)
+    tally = Tally(survey.digest(), n, n // 3)
+    interval: Interval = "auto" if method == "tree" else "population"
+    found, right = (estimate(tally, survey, users=u, interval=interval) for u in (users, 100))
+    for name in ("raw", "low", "high", "std"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(right, name))
 
 
 def test_levels_beyond_the_floats_give_wide_intervals():

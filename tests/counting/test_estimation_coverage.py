@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from sudare.calibration import mask_law
 from sudare.counting import Survey, Tally, estimate
-from sudare.counting.estimation import _tails, binomial_interval, population_interval
+from sudare.counting._estimation import _tails, binomial_interval, population_interval
 
 Array = NDArray[np.float64]
 Intervals = Callable[[NDArray[np.int64], NDArray[np.int64], float, float], tuple[Array, Array]]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from sudare.calibration import dense_condition, error_bound
-from sudare.checks import InvalidInput
 from sudare.counting import Survey
-from sudare.counting.estimation import estimate
-from sudare.counting.planning import dense_share, epsilon_needed, plan, users_needed
-from sudare.counting.prediction import predict_error
-from sudare.counting.simulation import simulate
-from sudare.counting.tally import Tally
+from sudare.counting._estimation import estimate
+from sudare.counting._planning import dense_share, epsilon_needed, plan, users_needed
+from sudare.counting._prediction import predict_error
+from sudare.counting._simulation import simulate
+from sudare.counting._tally import Tally
+from sudare.foundations.checks import InvalidInput
 
 USERS, ROUNDS = 10_000, 50
 

@@ -9,10 +9,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sudare.checks import InvalidInput
-from sudare.counting.prediction import count_variance, predict_error
-from sudare.counting.simulation import simulate
-from sudare.counting.survey import Survey
+from sudare.counting._prediction import count_variance, predict_error
+from sudare.counting._simulation import simulate
+from sudare.counting._survey import Survey
+from sudare.foundations.checks import InvalidInput
 
 
 def survey(method: str, epsilon: float, rounds: int = 50, **more: Any) -> Survey:
@@ -52,6 +52,18 @@ def test_tree_is_predicted_a_little_too_high() -> None:
     way = survey("tree", 1.0, 256, changes=1)
     told = simulate(way, np.full(256, 0.5), 20_000, runs=40, rng=1)
     assert 1.0 < predict_error(way, 20_000) / told.mean_error < 1.2
+
+
+@pytest.mark.parametrize(("rounds", "changes", "gain"), [(64, 8, 0.08), (64, 1, 0.0)])
+def test_fewer_flips_for_long_stretches(rounds: int, changes: int, gain: float) -> None:
+    before, after = (
+        survey("tree", 1.0, rounds, changes=changes, **more)
+        for more in ({}, {"flips": "stretches"})
+    )
+    error = predict_error(after, 20_000)
+    assert error <= predict_error(before, 20_000) * (1 - gain)
+    told = simulate(after, np.full(rounds, 0.5), 20_000, runs=40, rng=1)
+    assert 1.0 < error / told.mean_error < 1.2
 
 
 def test_many_users_are_normal() -> None:

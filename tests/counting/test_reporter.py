@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from sudare.checks import InvalidInput, PrivacyError, SudareError
 from sudare.counting import (
     MemoryStore,
     Report,
@@ -19,7 +18,8 @@ from sudare.counting import (
     open_office,
     unpack,
 )
-from sudare.randomness import secure, seeded
+from sudare.foundations.checks import InvalidInput, PrivacyError, SudareError
+from sudare.foundations.randomness import secure, seeded
 from tests.counting.devices import MARK, edit, enrolled, state_of, ticket
 
 MASKS = Survey(name="m", rounds=6, epsilon=1.0, method="masks", slots=3)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sudare.checks import InvalidInput, PrivacyError, SudareError
 from sudare.counting import FileStore, Reporter, Survey
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput, PrivacyError, SudareError
+from sudare.foundations.randomness import seeded
 from tests.counting.devices import ticket
 
 SURVEY = Survey(name="s", rounds=6, epsilon=1.0, method="masks", slots=3)
@@ -113,9 +113,9 @@ def _run(script: str, folder: Path) -> str:
     head = """
 import os, resource
 from pathlib import Path
-from sudare.checks import PrivacyError, SudareError
+from sudare.foundations.checks import PrivacyError, SudareError
 from sudare.counting import FileStore, Reporter, Survey
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 from tests.counting.devices import state_of, ticket
 SURVEY = Survey(name="s", rounds=6, epsilon=1.0, method="masks", slots=3)
 OWN = ticket(SURVEY, (1, 2, 5))

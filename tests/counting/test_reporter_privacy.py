@@ -18,7 +18,7 @@ import pytest
 
 from sudare.calibration import MaskLaw, mask_law
 from sudare.counting import MemoryStore, Reporter, Survey, Ticket, open_office
-from sudare.randomness import secure, seeded
+from sudare.foundations.randomness import secure, seeded
 from tests.counting.devices import Path, enrolled, every_path, state_of, ticket, weight, whole
 from tests.statistical import only_counts_fit
 
@@ -63,7 +63,7 @@ def _log(ratio: Fraction) -> Any:
         return mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
 
 
-def survey_of(method: str, rounds: int, epsilon: float, **more: int) -> Survey:
+def survey_of(method: str, rounds: int, epsilon: float, **more: Any) -> Survey:
     return Survey(name="brute force", rounds=rounds, epsilon=epsilon, method=method, **more)  # type: ignore[arg-type]
 
 
@@ -141,11 +141,43 @@ def test_tree_of_eight_rounds(changes):
             assert not is_private(weighed(paths, mask_law(2.2, changes, law.threshold)), 2.0)
 
 
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("changes", range(1, 9))
+def test_tree_with_no_more_flips_than_stretches(changes, epsilon):
+    """At every level, with all 256 inputs. Where there are fewer stretches than changes, the flips
+    are fewer and tell more: all of ε, and never more than that."""
+    for level in range(4):
+        more = {"changes": changes, "flips": "stretches"}
+        survey = survey_of("tree", 8, epsilon, **more)
+        own, law = ticket(survey, level=level), survey.law_at(level)
+        stretches = 8 >> level
+        assert law.slots == min(changes, stretches)
+        paths = every_path(survey, own, range(8), forget=True)
+        assert len(paths) == 4**stretches
+        # No movement is lost: a flip is left for each, as long as the promise is kept.
+        for path in paths:
+            moved = sum(np.diff((0, *path.bits)) != 0)
+            assert len(path.flips) == min(moved, changes)
+        table = weighed(paths, law)
+        assert is_private(table, epsilon)
+        if law.slots < changes:
+            assert law.attenuation > survey.law.attenuation
+        if stretches > 1:
+            assert is_tight(table, epsilon)
+            stronger = mask_law(1.1 * epsilon, law.slots, law.threshold)
+            assert not is_private(weighed(paths, stronger), epsilon)
+        else:
+            # A single movement is up or none, so it is a flip against a fair coin.
+            half = (law.near_weight + law.far_weight) / (2 * law.far_weight)
+            assert float(worst_ratio(table)) == pytest.approx(half, rel=1e-12)
+
+
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5])
 def test_tree_of_few_rounds_with_rounds_missed(rounds):
     """Whichever rounds a device misses, as long as the bits have no say in it."""
     for changes, level in product(range(1, rounds + 2), range(rounds.bit_length())):
         survey = survey_of("tree", rounds, 2.0, changes=changes)
+        fewer = survey_of("tree", rounds, 2.0, changes=changes, flips="stretches")
         own = ticket(survey, level=level)
         asked = [
             each for size in range(1, rounds + 1) for each in combinations(range(rounds), size)
@@ -154,6 +186,8 @@ def test_tree_of_few_rounds_with_rounds_missed(rounds):
             if any(own.slot_of(survey, t) is not None for t in some):
                 paths = every_path(survey, own, some)
                 assert is_private(weighed(paths, survey.law), 2.0)
+                same = every_path(fewer, ticket(fewer, level=level), some)
+                assert is_private(weighed(same, fewer.law_at(level)), 2.0)
                 # What lets eight rounds be gone through loses nothing.
                 assert paths == every_path(survey, own, some, forget=True)
 

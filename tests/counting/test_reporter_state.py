@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sudare.checks import InvalidInput, PrivacyError
 from sudare.counting import MemoryStore, Report, Reporter, Survey
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput, PrivacyError
+from sudare.foundations.randomness import seeded
 from tests.counting.devices import edit, enrolled, state_of, ticket
 
 SURVEY = Survey(name="s", rounds=6, epsilon=1.0, method="masks", slots=3)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
 from sudare.counting import Report, unpack
+from sudare.foundations.checks import InvalidInput
 
 REPORTS = st.builds(
     Report,

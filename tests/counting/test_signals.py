@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.counting import signals
+from sudare.foundations.checks import InvalidInput
 
 
 def test_made_signals_stay_in_range_and_look_as_told() -> None:

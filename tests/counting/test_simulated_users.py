@@ -6,10 +6,10 @@ from scipy.stats import binom
 
 from sudare.calibration import mask_law
 from sudare.counting import open_office
-from sudare.counting.simulated_users import _block_rounds, _distinct_rounds, _flips, ranked
-from sudare.counting.simulation import simulate
-from sudare.counting.survey import Survey
-from sudare.randomness import seeded
+from sudare.counting._simulated_users import _block_rounds, _distinct_rounds, _flips, ranked
+from sudare.counting._simulation import simulate
+from sudare.counting._survey import Survey
+from sudare.foundations.randomness import seeded
 from tests.counting.enumerated import indexed, law_of_matrix
 from tests.statistical import only_counts_fit, only_fits
 
@@ -29,9 +29,10 @@ def survey(method: str, epsilon: float, **more: object) -> Survey:
         ("masks", {"slots": 3, "threshold": 1}),
         ("tree", {"changes": 1}),
         ("tree", {"changes": 2}),
+        ("tree", {"changes": 2, "flips": "stretches"}),
     ],
 )
-def test_counts_have_the_law_of_the_mechanism(method: str, more: dict[str, int]) -> None:
+def test_counts_have_the_law_of_the_mechanism(method: str, more: dict[str, object]) -> None:
     runs = 4_000 if method == "tree" else 60_000
     right, *wrong = (law_of_matrix(survey(method, e, **more), BITS) for e in (2.0, 1.0, 3.2))
     told = simulate(survey(method, 2.0, **more), BITS, runs=runs, rng=1)

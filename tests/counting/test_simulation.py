@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from sudare.checks import InvalidInput
-from sudare.counting.simulation import Simulation, simulate
-from sudare.counting.survey import Survey
-from sudare.randomness import seeded
+from sudare.counting._simulation import Simulation, simulate
+from sudare.counting._survey import Survey
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 from tests.counting.enumerated import indexed, law_of_blocks, law_of_shares
 from tests.statistical import only_counts_fit, only_fits
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sudare.counting import Survey, open_office
+from sudare.counting._simulation import Simulation, simulate
 from sudare.counting.signals import constant
-from sudare.counting.simulation import Simulation, simulate
 
 USERS, ROUNDS, LIARS = 10_000, 50, 100
 SURVEY = Survey(name="attacked", rounds=ROUNDS, epsilon=1.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sudare.counting import Survey, Tally, estimate, smooth
 from sudare.counting.smoothing import init, result, smooth_many, step
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 
 ROUNDS = 50
 

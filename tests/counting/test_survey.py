@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.calibration import mask_law
-from sudare.checks import InvalidInput
 from sudare.counting import METHODS, Survey, empty_tally, estimate, parse_survey, read_survey
-from sudare.privacy import LocalEvent
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.privacy import LocalEvent
 
 PRINTABLE = st.text(
     st.characters(codec="utf-8").filter(str.isprintable), min_size=1, max_size=64
@@ -30,6 +30,7 @@ def surveys(draw: st.DrawFn) -> Survey:
         more["threshold"] = draw(st.none() | st.integers(0, more["slots"] - 1))
     if method == "tree":
         more["changes"] = draw(st.integers(1, 8))
+        more |= draw(st.sampled_from([{}, {"flips": "stretches"}]))
     if draw(st.booleans()):
         zone = timezone(timedelta(minutes=draw(st.integers(-14 * 60, 14 * 60))))
         naive = draw(st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29)))
@@ -109,6 +110,8 @@ def test_any_text_is_refused_by_name(text):
         ('method = "tree"', 'changes with method "tree"'),
         ('method = "tree"\nchanges = 0', "changes=0 >= 1"),
         ('method = "tree"\nchanges = 31', "at most 30 changes"),
+        ('flips = "stretches"', 'flips only with method "tree"'),
+        ('method = "tree"\nchanges = 2\nflips = "changes"', "Invalid enum value 'changes'"),
         ('method = "masks"\nslots = 0', "slots=0 >= 1"),
         ('method = "masks"\nslots = 4', "at most 3 slots"),
         ('method = "masks"\nslots = 2\nthreshold = 2', "threshold < slots=2"),

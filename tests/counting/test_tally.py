@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sudare.checks import InvalidInput
 from sudare.counting import Survey, Tally, empty_tally, read_tally
+from sudare.foundations.checks import InvalidInput
 
 SURVEY = Survey(name="s", rounds=4, epsilon=1.0)
 OTHER = Survey(name="other", rounds=4, epsilon=1.0)

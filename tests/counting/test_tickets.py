@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
 from sudare.counting import Survey, Ticket, TicketOffice, open_office, unpack
-from sudare.counting.estimation import binomial_interval
-from sudare.counting.reports import Report
-from sudare.counting.tickets import MAX_SERIAL
+from sudare.counting._estimation import binomial_interval
+from sudare.counting._reports import Report
+from sudare.counting._tickets import MAX_SERIAL
+from sudare.foundations.checks import InvalidInput
 from tests.statistical import counts_fit, only_counts_fit
 
 KEY = bytes(range(32))
@@ -122,7 +122,7 @@ def test_any_set_will_do_once_the_order_is_random(monkeypatch, slots):
 
     def dealt(orders: np.ndarray) -> np.ndarray:
         """By set of rounds, block, person and slot."""
-        monkeypatch.setattr("sudare.counting.tickets._orders", lambda key, total, blocks: orders)
+        monkeypatch.setattr("sudare.counting._tickets._orders", lambda key, total, blocks: orders)
         every = []
         for own in sets:
             monkeypatch.setattr(
@@ -238,7 +238,7 @@ def test_batches_larger_than_the_memory_allowed(monkeypatch):
     survey = masks(7, 3)
     expected = rounds_of(survey, range(0, 700, 3))
     for words in (1, 7, 20):
-        monkeypatch.setattr("sudare.counting.tickets._MOST_WORDS", words)
+        monkeypatch.setattr("sudare.counting._tickets._MOST_WORDS", words)
         assert (rounds_of(survey, range(0, 700, 3)) == expected).all()
 
 

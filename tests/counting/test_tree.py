@@ -1,12 +1,14 @@
 """The tree: stretches add up to prefixes, and Bernstein's interval holds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.counting import Survey, Tally, estimate
-from sudare.counting.simulation import simulate
-from sudare.counting.tree import offset, prefix_cells, stretch_ending
+from sudare.counting._simulation import simulate
+from sudare.counting.tree import dampings, loads, offset, prefix_cells, stretch_ending
+from sudare.foundations.checks import InvalidInput
 from tests.statistical import rate_at_least, rate_at_most
 
 
@@ -40,18 +42,45 @@ def test_a_stretch_is_reported_when_it_ends(rounds):
             assert about[offset(rounds, level) + s][-1] == t
 
 
-def survey_of(rounds: int, changes: int, epsilon: float) -> Survey:
-    return Survey(name="t", rounds=rounds, epsilon=epsilon, method="tree", changes=changes)
+def survey_of(rounds: int, changes: int, epsilon: float, **more: Any) -> Survey:
+    return Survey(name="t", rounds=rounds, epsilon=epsilon, method="tree", changes=changes, **more)
 
 
-def test_noiseless_reports_give_the_shares():
+def few_flips(rounds: int, changes: int, epsilon: float) -> Survey:
+    return survey_of(rounds, changes, epsilon, flips="stretches")
+
+
+def test_no_more_flips_than_stretches():
+    survey = few_flips(13, 4, 2.0)
+    assert [survey.law_at(level).slots for level in range(4)] == [4, 4, 3, 1]
+    assert [survey_of(13, 4, 2.0).law_at(level).slots for level in range(4)] == [4] * 4
+    assert few_flips(3, 8, 2.0).law.slots == survey_of(3, 8, 2.0).law.slots == 3
+    assert dampings(survey_of(13, 4, 2.0)).tolist() == [1.0] * 4
+    assert loads(survey_of(13, 4, 2.0)).tolist() == [t.bit_count() for t in range(1, 14)]
+    c = [survey.law_at(level).attenuation for level in range(4)]
+    assert c[0] == c[1] < c[2] < c[3]
+    assert dampings(survey) == pytest.approx([c[0] / each for each in c])
+    assert loads(survey)[12] == pytest.approx(1 + (c[0] / c[2]) ** 2 + (c[0] / c[3]) ** 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+def test_fewer_flips_are_right_more_often(epsilon):
+    c = [survey_of(32, k, epsilon).law.exact_attenuation for k in range(1, 31)]
+    assert c == sorted(c, reverse=True)
+    assert len(set(c)) > 10
+
+
+@pytest.mark.parametrize("make", [survey_of, few_flips])
+def test_noiseless_reports_give_the_shares(make):
     """Every user heard at every level, and reports right as often as they are on average."""
     rng = np.random.default_rng(1)
-    survey = survey_of(13, 3, 1.0)
+    survey = make(13, 3, 1.0)
     bits = (rng.random((4000, 13)) < np.linspace(0.1, 0.9, 13)).astype(int)
     before = np.hstack([np.zeros((4000, 1), int), bits])
     moved = np.array([(bits[:, each[-1]] - before[:, each[0]]).sum() for each in stretches(13)])
-    c, n = survey.attenuation, np.full(survey.cells, 4000 * 10**6)
+    n = np.full(survey.cells, 4000 * 10**6)
+    levels = np.repeat(np.arange(4), [13 >> level for level in range(4)])
+    c = np.array([survey.law_at(level).attenuation for level in range(4)])[levels]
     ones = np.rint(n / 2 + c * moved * 10**6 / 2).astype(np.int64)
     found = estimate(Tally(survey.digest(), n, ones), survey, users=4000 * 10**6 * survey.levels)
     assert found.raw == pytest.approx(bits.mean(axis=0), abs=1e-6)
@@ -93,6 +122,17 @@ def test_the_interval_is_bernsteins():
     assert found.high == pytest.approx(np.clip(found.raw + half, 0, 1), rel=1e-12)
     assert found.low == pytest.approx(np.clip(found.raw - half, 0, 1), rel=1e-12)
     assert 0 < found.low[-1] < found.high[-1] < 1  # nothing was clipped away
+
+
+def test_the_interval_covers_where_levels_differ():
+    """A bit that turns at every other round, at most eight times in sixteen; as above."""
+    users, runs, beta, survey = 200, 1000, 0.2, few_flips(16, 8, 4.0)
+    bits = np.tile((np.arange(16) // 2 % 2).astype(np.uint8), (users, 1))
+    done = simulate(survey, bits, runs=runs, rng=5)
+    half = _half_width(done.raw[0], done.std[0], survey, users, beta)
+    off = np.abs(done.raw - bits[0])
+    assert rate_at_most(int((off > half).any(axis=1).sum()), runs) < beta
+    assert rate_at_least(int((off > 0.4 * half).any(axis=1).sum()), runs) > beta
 
 
 def test_std_is_above_the_standard_deviation():

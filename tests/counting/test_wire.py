@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
-from sudare.collector.messages import issued
+from sudare.collector._messages import issued
 from sudare.counting import CollectorError, Report, open_office
 from sudare.counting.wire import (
     error_code,
@@ -20,6 +19,7 @@ from sudare.counting.wire import (
     report_json,
     survey_path,
 )
+from sudare.foundations.checks import InvalidInput
 from tests.counting.pretend import Pretend, refusal, survey_of
 
 JSON = st.recursive(

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.counting import MemoryStore, Reporter, Survey, Ticket
-from sudare.counting.tickets import MARK_BYTES
+from sudare.counting._tickets import MARK_BYTES
 from sudare.counting.wire import report_json
-from sudare.randomness import seeded
+from sudare.foundations.randomness import seeded
 from tests.coins import Tape
 from tests.counting.devices import state_of
 from tests.support import ROOT
@@ -65,6 +65,21 @@ SURVEYS: list[tuple[Survey, tuple[int, ...], int]] = [
         0,
     ),
     (Survey(name="long", rounds=1, epsilon=1e-5, start=START, round_seconds=2.5e16), (0,), 0),
+    *(
+        (
+            Survey(
+                name=f"flips {level}",
+                rounds=13,
+                epsilon=2.5,
+                method="tree",
+                changes=4,
+                flips="stretches",
+            ),
+            (),
+            level,
+        )
+        for level in (0, 1, 2, 3)
+    ),
 ]
 
 
@@ -107,7 +122,7 @@ def worked(case: dict[str, Any]) -> dict[str, Any]:
                 }
             )
     after = state_of(store)
-    law = survey.law
+    law = survey.law_at(ticket.level)
     return {
         "survey": json.loads(msgspec.json.encode(survey)),
         "digest": survey.digest().hex(),
@@ -134,7 +149,7 @@ def worked(case: dict[str, Any]) -> dict[str, Any]:
 def _of_survey(number: int) -> Iterator[dict[str, Any]]:
     survey, rounds, level = SURVEYS[number]
     rng = seeded(number)
-    law = survey.law
+    law = survey.law_at(level)
     need = 15 if survey.method == "rappor" else 3 * law.slots + 4
     several = [[int(w) for w in rng.bit_generator.random_raw(need)] for _ in range(2)]
     # Words that are dropped, the last that is not, and the two sides of the law's first step.

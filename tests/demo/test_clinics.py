@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from sudare import site
-from sudare.demo import clinics
-from sudare.demo.patients import study
+from sudare.demo import _clinics as clinics
+from sudare.demo._patients import study
 from sudare.exchange import load_keyring
+from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
-from sudare.randomness import seeded
 
 
 def test_a_day_ends_with_a_model_and_two_refusals(

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from sudare.demo.compare import METHODS, Party, average, compare
-from sudare.randomness import seeded
+from sudare.demo._compare import METHODS, Holding, average, compare
+from sudare.foundations.randomness import seeded
 
 
 def test_every_method_is_judged_on_the_same_rows() -> None:
     rng = seeded(3)
 
-    def party(n: int) -> Party:
+    def party(n: int) -> Holding:
         rows = rng.normal(size=(n, 3)) / 3
-        return Party(rows, np.where(rng.random(n) < 1 / (1 + np.exp(-9 * rows[:, 0])), 1.0, -1.0))
+        return Holding(rows, np.where(rng.random(n) < 1 / (1 + np.exp(-9 * rows[:, 0])), 1.0, -1.0))
 
     ticks: list[int] = []
     parties, test = [party(40) for _ in range(6)], party(1500)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sudare.demo.patients import COLUMNS, encode, patients, study, write_patients
-from sudare.randomness import seeded
+from sudare.demo._patients import COLUMNS, encode, patients, study, write_patients
+from sudare.foundations.randomness import seeded
 from sudare.study import read_table
 
 

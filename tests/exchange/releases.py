@@ -7,7 +7,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.exchange import FORMAT, Certificate, Keyring, PublicKey, SigningKey, new_key
-from sudare.privacy import ConcentratedEvent, PureEvent
+from sudare.foundations.privacy import ConcentratedEvent, PureEvent
 from sudare.releases import Contract, LearnerRelease, MomentsRelease
 
 CLASSIFY = Contract(features=2, row_norm=1.0, constant=0.25, classes=("no", "yes"))

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import random
 import tracemalloc
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput, PrivacyError
 from sudare.exchange import (
     FORMAT,
     Keyring,
@@ -24,8 +22,9 @@ from sudare.exchange import (
     open_release,
     seal_release,
 )
-from sudare.exchange.envelope import LARGEST
-from sudare.privacy import (
+from sudare.exchange._envelope import LARGEST_RELEASE
+from sudare.foundations.checks import InvalidInput, PrivacyError
+from sudare.foundations.privacy import (
     ApproximateEvent,
     ConcentratedEvent,
     GaussianEvent,
@@ -48,9 +47,10 @@ from tests.exchange.releases import (
     signed,
 )
 from tests.support import ROOT
+from tests.support.soak import times
 
-TRIED = int(os.environ.get("SUDARE_FUZZ", "20000"))
-"""Hostile inputs to try; SUDARE_FUZZ=100000 for the whole lot."""
+TRIED = times(5_000, 100_000)
+"""Hostile inputs to try."""
 SEALED = seal_release(learner(), certificate(), KEY)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -128,7 +128,7 @@ def test_moments_of_many_features_fit() -> None:
         gram=(-1.2345678901234567e-100,) * (501 * 502 // 2),
     )
     data = seal_release(large, certificate(), KEY)
-    assert len(data) > LARGEST // 2
+    assert len(data) > LARGEST_RELEASE // 2
     assert open_release(data, RING).release == large
 
 
@@ -318,9 +318,9 @@ def test_signed_nonsense_in_the_header_is_refused(header: Any) -> None:
         b"\xef\xbb\xbf" + SEALED,
         encoded(b'"kid"') + SEALED[SEALED.index(b".") :],
         encoded(DEEP) + SEALED[SEALED.index(b".") :],
-        b"A" * LARGEST,
-        b"A" * (LARGEST + 1),
-        b"." * LARGEST,
+        b"A" * LARGEST_RELEASE,
+        b"A" * (LARGEST_RELEASE + 1),
+        b"." * LARGEST_RELEASE,
     ],
     ids=lambda data: f"{data[:12]!r} ({len(data)})",
 )
@@ -328,6 +328,26 @@ def test_nonsense_is_refused(data: bytes) -> None:
     with pytest.raises(ReleaseInvalid) as problem:
         open_release(data, RING)
     assert len(str(problem.value)) < 500
+
+
+def test_size_is_judged_before_contents_and_contents_up_to_it() -> None:
+    with pytest.raises(ReleaseInvalid, match="larger than 8 MB"):
+        open_release(b"A" * (LARGEST_RELEASE + 1), RING)
+    with pytest.raises(ReleaseInvalid, match="not a signed release"):
+        open_release(b"A" * LARGEST_RELEASE, RING)
+
+
+def test_a_header_in_letters_of_no_alphabet_is_refused() -> None:
+    """A lenient decoder would skip them, and read the same header from many texts."""
+    with pytest.raises(ReleaseInvalid, match="not a signed release"):
+        open_release(SEALED[:8] + b"!!!!" + SEALED[8:], RING)
+
+
+@pytest.mark.parametrize("field", ["study", "sentence", "receipt", "moment", "software"])
+def test_texts_of_a_certificate_are_short(field: str) -> None:
+    assert getattr(certificate(**{field: "x" * 4000}), field) == "x" * 4000
+    with pytest.raises(InvalidInput, match="printable texts"):
+        certificate(**{field: "x" * 4001})
 
 
 def test_every_truncation_and_every_flipped_letter_is_refused() -> None:
@@ -341,6 +361,7 @@ def test_every_truncation_and_every_flipped_letter_is_refused() -> None:
             open_release(SEALED[:place] + letter + SEALED[place + 1 :], RING)
 
 
+@pytest.mark.soak
 def test_random_and_mutated_bytes_raise_nothing_else() -> None:
     rng = random.Random(1)
     makers: list[Callable[[random.Random], bytes]] = [
@@ -363,8 +384,8 @@ def test_memory_stays_bounded() -> None:
         signed(b'{"release":{"kind":"learner/1","coefficients":[' + b"1," * 2_800_000),
         signed(b"[" * (6 << 20)),
         signed(b'{"certificate":{"parameters":{' + b'"a":1,' * 800_000),
-        b"." * LARGEST,
-        b"A" * LARGEST,
+        b"." * LARGEST_RELEASE,
+        b"A" * LARGEST_RELEASE,
         b"A" * (50 << 20),
     ]
     tracemalloc.start()

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
 from sudare.exchange import Keyring, load_key, load_keyring, new_key, public_key
+from sudare.foundations.checks import InvalidInput
 from tests.exchange.releases import KEY, STRANGER, decoded, encoded, raw
 from tests.support.disks import full_after
 
@@ -27,7 +27,7 @@ def test_a_fingerprint_is_the_thumbprint_of_the_standard() -> None:
     expected = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
     assert KEY.public.fingerprint == expected.decode()
     assert KEY.public.spoken.replace(" ", "") == KEY.public.fingerprint
-    assert [len(group) for group in KEY.public.spoken.split()] == [4] * 10 + [3]
+    assert [len(group) for group in KEY.public.spoken.split(" ")] == [4] * 10 + [3]
     # The example of RFC 8037, appendix A.3.
     example = '{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}'
     assert public_key(example).fingerprint == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
@@ -239,7 +239,7 @@ def test_what_is_no_keyring_is_refused(text: str, reason: str, tmp_path: Path) -
 
 def test_a_keyring_that_cannot_be_read_is_explained(tmp_path: Path) -> None:
     (tmp_path / "ring").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidInput, match="not text"):
+    with pytest.raises(InvalidInput, match="not UTF-8 text"):
         load_keyring(tmp_path / "ring")
     with pytest.raises(InvalidInput, match="No such file"):
         load_keyring(tmp_path / "nowhere")

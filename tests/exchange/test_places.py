@@ -4,16 +4,17 @@ import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.checks import SudareError
 from sudare.exchange import file_name, get_all, put
-from sudare.exchange.envelope import LARGEST
+from sudare.exchange._envelope import LARGEST_RELEASE
+from sudare.foundations.checks import SudareError
 from tests.support.disks import full_after
 
 
@@ -76,8 +77,8 @@ def test_what_is_put_is_got(place: str) -> None:
 
 def test_a_huge_file_is_cut_off(place: str, tmp_path: Path) -> None:
     shelf = str(tmp_path / "shared") if place.startswith("http") else place
-    put(shelf, "huge.release", b"x" * (LARGEST + 1000))
-    assert [len(data) for _, data in get_all(place)] == [LARGEST + 1]
+    put(shelf, "huge.release", b"x" * (LARGEST_RELEASE + 1000))
+    assert [len(data) for _, data in get_all(place)] == [LARGEST_RELEASE + 1]
 
 
 def test_nowhere_is_explained(tmp_path: Path) -> None:
@@ -172,6 +173,41 @@ def test_different_releases_have_different_names() -> None:
     assert file_name("Clinic A", b"a") != file_name("Clinic A", b"b")
     assert file_name("Clinic A", b"a") == file_name("Clinic A", b"a")
     assert file_name("Clinic A", b"a").startswith("Clinic-A-")
+
+
+def test_long_names_are_cut() -> None:
+    assert file_name("a" * 100, b"x").split("-")[0] == "a" * 60
+
+
+def test_folders_are_made_on_the_way(tmp_path: Path) -> None:
+    address = put(str(tmp_path / "a" / "b" / "c"), "x.release", b"x")
+    assert Path(address).read_bytes() == b"x"
+
+
+class Listed(MemoryFileSystem):  # type: ignore[misc]
+    """Remembers what it once listed, as systems behind a network do."""
+
+    protocol = "listed"
+    seen: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> Any:
+        return super()._strip_protocol(path.replace("listed://", "memory://"))
+
+    def ls(self, path: str, detail: bool = True, **more: Any) -> Any:
+        return self.seen.setdefault(f"{path} {detail}", super().ls(path, detail, **more))
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.seen.clear()
+
+
+def test_what_a_place_remembers_is_not_asked() -> None:
+    fsspec.register_implementation("listed", Listed, clobber=True)
+    put("memory://listed", "a.release", b"a")
+    assert len(list(get_all("listed://listed"))) == 1
+    put("memory://listed", "b.release", b"b")
+    assert len(Listed().ls("/listed", detail=False)) == 1
+    assert len(list(get_all("listed://listed"))) == 2
 
 
 def test_a_listing_is_never_stale() -> None:

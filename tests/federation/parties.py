@@ -10,7 +10,7 @@ import msgspec
 from sudare import site
 from sudare.exchange import load_keyring
 from sudare.federation import Settings, answer
-from sudare.federation.messages import Answer, Terms, read_answer, terms_of, to_bytes
+from sudare.federation._messages import Answer, QuestionTerms, read_answer, terms_of, to_bytes
 from sudare.ledger import Account, Ledger
 from sudare.site import Model, load_model
 from sudare.study import read_study
@@ -85,7 +85,7 @@ def hospitals(
     return made
 
 
-def agreed(hospital: Hospital, **changed: Any) -> Terms:
+def agreed(hospital: Hospital, **changed: Any) -> QuestionTerms:
     """The terms of a hospital's study, or a server's version of them."""
     return msgspec.structs.replace(terms_of(read_study(hospital.folder / "study.toml")), **changed)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 
 from sudare.federation import ReleaseQuestion
+from sudare.federation._messages import read_answer, to_bytes
+from sudare.federation._node import COMMAND_VARIABLE, NODE_VARIABLE, OPTION
 from sudare.federation.flower import (
     QUIET,
     FlowerEngine,
@@ -19,14 +20,12 @@ from sudare.federation.flower import (
     quiet_environment,
     server_app,
 )
-from sudare.federation.messages import read_answer, to_bytes
-from sudare.federation.node import COMMAND_VARIABLE, OPTION, VARIABLE
 from tests.federation.parties import Hospital, agreed, hospitals
 
 
 @pytest.fixture
 def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hospital:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(NODE_VARIABLE, raising=False)
     monkeypatch.delenv(COMMAND_VARIABLE, raising=False)
     (made,) = hospitals(tmp_path, 1)
     return made
@@ -41,7 +40,7 @@ def test_a_node_answers_from_the_file_its_operator_named(
 ) -> None:
     first = read_answer(answer_here(asked(one), {OPTION: str(one.configuration)}))
     assert first.status == "released"
-    monkeypatch.setenv(VARIABLE, str(one.configuration))
+    monkeypatch.setenv(NODE_VARIABLE, str(one.configuration))
     assert read_answer(answer_here(asked(one), {})) == first
 
 
@@ -130,6 +129,25 @@ class Grid:
         ]
 
 
+class Passing:
+    """Time that passes only while somebody sleeps."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> Passing:
+    made = Passing()
+    monkeypatch.setattr("sudare.federation.flower.time", made)
+    return made
+
+
 class App:
     """Stands for Flower's apps: keeps what is to be called."""
 
@@ -159,17 +177,17 @@ def flwr(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("flwr")
-def test_answers_belong_to_those_who_were_asked() -> None:
+def test_answers_belong_to_those_who_were_asked(passing: Passing) -> None:
     grid: Any = Grid()
     engine = FlowerEngine(grid)
     assert engine.nodes() == [1, 2, 3, 4, 5]
-    assert engine.ask(b"?", engine.nodes(), seconds=0.7, grace=60) == {1: b"yes"}
-    assert grid.ttl == {0.7}
-    assert grid.pulls > 1
+    assert engine.ask(b"?", engine.nodes(), seconds=7, grace=60) == {1: b"yes"}
+    assert grid.ttl == {7}
+    assert passing.now == 7
     # Node 3 is not waited for to the end when another has answered.
-    grid.pulls, begun = 0, time.monotonic()
-    assert engine.ask(b"?", engine.nodes(), seconds=60, grace=0.1) == {1: b"yes"}
-    assert time.monotonic() - begun < 30
+    grid.pulls, passing.now = 0, 0.0
+    assert engine.ask(b"?", engine.nodes(), seconds=60, grace=2) == {1: b"yes"}
+    assert passing.now == 2
 
 
 @pytest.mark.usefixtures("flwr")
@@ -180,7 +198,7 @@ def test_nothing_that_a_server_configures_reaches_a_node(one: Hospital, tmp_path
     message = Message(Content(sudare={"bytes": asked(one)}))
     context = SimpleNamespace(
         node_config={OPTION: str(one.configuration)},
-        run_config={OPTION: str(other.configuration), VARIABLE: str(other.configuration)},
+        run_config={OPTION: str(other.configuration), NODE_VARIABLE: str(other.configuration)},
     )
     made = read_answer(app.call(message, context).content["sudare"]["bytes"])
     assert made.release == one.ask(asked(one)).release
@@ -202,12 +220,12 @@ def test_messages_of_something_else_are_refused(one: Hospital) -> None:
 
 @pytest.mark.usefixtures("flwr")
 def test_the_server_tells_what_became_of_each(
-    one: Hospital, capsys: pytest.CaptureFixture[str]
+    one: Hospital, passing: Passing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app: Any = server_app()
     terms = agreed(one)
     config: dict[str, Any] = {name: getattr(terms, name) for name in terms.__struct_fields__}
-    config |= {"min-nodes": 1, "phase-seconds": 0.2}
+    config |= {"min-nodes": 1, "phase-seconds": 20.0}
     app.call(Grid(), SimpleNamespace(run_config=config))
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines[0] == "0 of 5 nodes released, 0 of 0 blended"

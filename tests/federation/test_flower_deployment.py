@@ -1,6 +1,7 @@
 """A real deployment: a SuperLink and SuperNodes on loopback, with TLS and registered keys.
 
-One run shows all of it, in one test, as starting Flower takes most of the time. Of three hospitals
+`make soak` runs it; `make test` starts Flower once, for test_flower_simulation.py. One run shows
+all of it, in one test, as starting Flower takes most of the time. Of three hospitals
 one is killed while it makes its release and one while it blends; a fourth node, whose key nobody
 registered, tries to join.
 """
@@ -10,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from benchmarks.peers.flower import READY, Engine, answers, free_port, outcome
 from sudare.federation import write_app
@@ -103,6 +106,7 @@ def deployed(folder: Path) -> Seen:
         return Seen(made, outcome(said), flower.said("stranger"))
 
 
+@pytest.mark.soak(only=True)
 def test_a_deployment_survives_killed_nodes_and_turns_strangers_away(tmp_path: Path) -> None:
     seen = deployed(tmp_path)
     a_node_killed_in_phase_1_does_not_stop_the_others(seen)

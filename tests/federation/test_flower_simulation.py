@@ -1,17 +1,21 @@
-"""Twenty nodes in Flower's simulation engine, each with a configuration of its own."""
+"""Several nodes in Flower's simulation engine, each with a configuration of its own."""
 
 from pathlib import Path
+
+import pytest
 
 from benchmarks.peers.flower import outcome
 from sudare.federation import write_app
 from sudare.study import read_study
 from tests.federation.engine import engine
 from tests.federation.parties import hospitals, same
+from tests.support.soak import times
 
-NODES = 20
+NODES = times(6, 20)
 
 
-def test_twenty_nodes_blend_as_over_a_shared_folder(tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_all_nodes_blend_as_over_a_shared_folder(tmp_path: Path) -> None:
     made = hospitals(tmp_path / "nodes", NODES)
     study = read_study(made[0].folder / "study.toml")
     write_app(tmp_path / "app", study)

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.federation import Answer, BlendQuestion, Metric, ReleaseQuestion, messages
-from sudare.federation.messages import (
+from sudare.federation import Answer, BlendQuestion, Metric, ReleaseQuestion
+from sudare.federation import _messages as messages
+from sudare.federation._messages import (
     PROTOCOL,
     REASONS,
     read_answer,
@@ -13,6 +13,7 @@ from sudare.federation.messages import (
     terms_of,
     to_bytes,
 )
+from sudare.foundations.checks import InvalidInput
 from tests.site.clinics import classes
 
 TERMS = terms_of(classes())
@@ -76,7 +77,7 @@ def test_other_questions_are_refused() -> None:
 
 def test_sizes_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "LARGEST_QUESTION", 1 << 20)
-    monkeypatch.setattr(messages, "LARGEST", 1 << 20)
+    monkeypatch.setattr(messages, "LARGEST_RELEASE", 1 << 20)
     long = b"x" * (2 << 20)
     with pytest.raises(InvalidInput, match="at most 1 MB"):
         read_question(to_bytes(BlendQuestion(terms=TERMS, releases=(long,))))

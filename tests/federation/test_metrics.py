@@ -7,15 +7,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from sudare import exact, site
+from sudare import site
 from sudare.blending import receive
-from sudare.checks import PrivacyError
 from sudare.exchange import load_key, load_keyring
 from sudare.federation import BlendQuestion, Metric, read_node
-from sudare.federation.metrics import _STEPS, _steps, tell_metric
+from sudare.federation._metrics import _STEPS, _steps, tell_metric
+from sudare.foundations import exact
+from sudare.foundations.checks import PrivacyError
+from sudare.foundations.privacy import PureEvent
 from sudare.ledger import Ledger
-from sudare.privacy import PureEvent
-from sudare.study import Block, raw_content, read_study, read_table
+from sudare.study import Block, raw_content, read_every_row, read_study, read_table
 from tests.federation.parties import Hospital, agreed, hospitals
 from tests.site.clinics import NUMBERS, numbers, write_stays
 
@@ -174,10 +175,10 @@ def test_data_without_a_budget_or_that_change_are_not_measured(
 
     def swapped(*given: Any) -> Any:
         data.write_text(text + "100,50,m,yes,x\n")
-        return read_table(*given)
+        return read_every_row(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr("sudare.federation.metrics.read_table", swapped)
+        patched.setattr("sudare.federation._metrics.read_every_row", swapped)
         with pytest.raises(PrivacyError, match="changed while they were read"):
             told(first)
     with pytest.raises(PrivacyError, match="no budget"):

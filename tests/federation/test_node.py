@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.federation import Policy, find_node, read_node
-from sudare.federation.node import OPTION, VARIABLE
+from sudare.federation._node import NODE_VARIABLE, OPTION
+from sudare.foundations.checks import InvalidInput
 
 
 def written(folder: Path, text: str) -> Path:
@@ -64,15 +64,15 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_a_node_is_found_by_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(NODE_VARIABLE, raising=False)
     for options in ({}, {"path": "x"}, {OPTION: ""}, {OPTION: 3}):
-        with pytest.raises(InvalidInput, match=VARIABLE):
+        with pytest.raises(InvalidInput, match=NODE_VARIABLE):
             find_node(options)
-    monkeypatch.setenv(VARIABLE, "by-environment.toml")
+    monkeypatch.setenv(NODE_VARIABLE, "by-environment.toml")
     assert find_node() == Path("by-environment.toml")
     assert find_node({OPTION: "by-option.toml"}) == Path("by-option.toml")
 
 
 def test_simulated_nodes_have_a_file_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "nodes/{partition}.toml")
+    monkeypatch.setenv(NODE_VARIABLE, "nodes/{partition}.toml")
     assert find_node({"partition-id": 7}) == Path("nodes/7.toml")

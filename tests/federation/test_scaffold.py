@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.federation import Policy, Settings, read_node, write_app, write_node
-from sudare.federation.messages import terms_of
-from sudare.federation.serving import settings_from
+from sudare.federation._messages import terms_of
+from sudare.federation._serving import settings_from
+from sudare.foundations.checks import InvalidInput
 from tests.site.clinics import classes
 
 

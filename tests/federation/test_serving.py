@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from sudare.checks import InvalidInput, SudareError
-from sudare.federation import Outcome, Settings, run, serving
-from sudare.federation.messages import Answer, Metric, terms_of, to_bytes
-from sudare.federation.serving import settings_from
+from sudare.federation import Outcome, Settings, run
+from sudare.federation import _serving as serving
+from sudare.federation._messages import Answer, Metric, terms_of, to_bytes
+from sudare.federation._serving import settings_from
+from sudare.foundations.checks import InvalidInput, SudareError
 from sudare.study import read_study
 from tests.federation.parties import AT_ONCE, Hospital, Wire, agreed, hospitals, same
 from tests.federation.test_answering import forged

@@ -26,10 +26,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from sudare.audit import audit_exact
-from sudare.checks import InvalidInput
-from sudare.learners import PublicScaler, base, linear
-from sudare.privacy import account
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.privacy import account
+from sudare.foundations.randomness import seeded
+from sudare.learners import PublicScaler
+from sudare.learners import _base as base
+from sudare.learners import _linear as linear
 from sudare.releases import MomentsRelease
 
 Make = Callable[..., Any]
@@ -45,11 +47,12 @@ def check_learner(make: Make, table: Any, target: Any) -> None:
 def check_plan(make: Make, table: Any, target: Any) -> None:
     """The guarantee is known without data and is what `fit` spends."""
     learner = make()
-    planned = learner.plan()
+    most, planned = learner.plan(), learner.plan_for(*np.shape(table))
     fitted = learner.fit(table, target)
     assert fitted is learner
-    assert learner.event_ == learner.plan() == planned
+    assert learner.event_ == learner.plan_for(*np.shape(table)) == planned
     assert learner.guarantee_ == account([planned], learner.delta)
+    assert learner.guarantee_.epsilon() <= account([most], learner.delta).epsilon() * (1 + 1e-9)
     assert learner.guarantee_.epsilon() <= learner.epsilon * (1 + 1e-9)
     assert learner.guarantee_.delta(learner.epsilon * (1 + 1e-9)) <= learner.delta * (1 + 1e-6)
     for name, value in {"epsilon": -1.0, "delta": 1.0, "row_norm": 0.0}.items():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
 from sudare.learners import (
     MomentsClassifier,
     MomentsRegressor,
@@ -19,7 +19,7 @@ from sudare.learners import (
     PrivateRidge,
     PublicScaler,
 )
-from sudare.learners.base import check_bound
+from sudare.learners._base import check_bound
 from sudare.releases import INTERCEPT_SHARE
 from tests.learners.contract import CHECKS, Make
 

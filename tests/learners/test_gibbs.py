@@ -14,14 +14,15 @@ from scipy.special import expit
 
 from sudare.audit import audit_exact
 from sudare.calibration import gaussian_mu, posterior_mu, total_variation_slack
-from sudare.checks import InvalidInput
-from sudare.curves import gaussian_delta
-from sudare.learners import PrivateLogisticRegression, PrivateRidge, gibbs
-from sudare.learners.gibbs import GibbsRecipe, logistic_gibbs, ridge_gibbs
-from sudare.learners.recipe import Target
-from sudare.privacy import ApproximateEvent
-from sudare.randomness import seeded
-from sudare.sampling import certified
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.curves import gaussian_delta
+from sudare.foundations.privacy import ApproximateEvent, NearGaussianEvent, account
+from sudare.foundations.randomness import seeded
+from sudare.foundations.sampling import certified
+from sudare.learners import PrivateLogisticRegression, PrivateRidge
+from sudare.learners import _gibbs as gibbs
+from sudare.learners._gibbs import GibbsRecipe, logistic_gibbs, ridge_gibbs
+from sudare.learners._recipe import NoiseTarget
 from tests.learners.contract import CHECKS, check_scikit_learn, unchecked
 from tests.statistical import fits
 
@@ -166,7 +167,7 @@ def test_exact_audit_of_the_logistic_draw(
     epsilon: float, delta: float, radius: float, weight: float
 ) -> None:
     """A row against its opposite, in a small ball, where the loss is nearly linear."""
-    recipe = logistic_gibbs(Target(epsilon, delta, "gibbs", 2, 1, 1.0), radius, weight)
+    recipe = logistic_gibbs(NoiseTarget(epsilon, delta, "gibbs", 2, 1, 1.0), radius, weight)
     assert 1 / math.sqrt(recipe.curvature) < radius / 5
 
     def found(factor: float) -> Any:
@@ -185,7 +186,7 @@ def test_exact_audit_of_the_logistic_draw(
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (4.0, 1e-3)])
 def test_exact_audit_of_the_ridge_draw(epsilon: float, delta: float) -> None:
     """(1, 1.5) against (1, −1.5): the whole diameter where θ is small."""
-    recipe = ridge_gibbs(Target(epsilon, delta, "gibbs", 2, 1, 1.5), 1.0, 0.05, 1e5)
+    recipe = ridge_gibbs(NoiseTarget(epsilon, delta, "gibbs", 2, 1, 1.5), 1.0, 0.05, 1e5)
 
     def found(factor: float) -> Any:
         logs = [
@@ -219,7 +220,7 @@ class TestRecipe:
     def recipes(self) -> Any:
         for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-9)):
             for n, p in ((20, 2), (400, 31), (100_000, 31)):
-                target = Target(epsilon, delta, "gibbs", n, p, 1.04)
+                target = NoiseTarget(epsilon, delta, "gibbs", n, p, 1.04)
                 for radius in ("auto", None, 3.0):
                     yield logistic_gibbs(target, radius, None)
                 yield ridge_gibbs(target, 1.0, 2.0, None)
@@ -236,13 +237,21 @@ class TestRecipe:
                 gradient_diameter=recipe.gradient_diameter,
                 prior_curvature=recipe.curvature,
             )
-            left = 0.99 * epsilon - 2 * certificate.log_ratio
-            own = gaussian_delta(left * (1 - 1e-12), mu) * math.exp(certificate.log_ratio)
+            sealed = recipe.seal.event
+            assert isinstance(sealed, NearGaussianEvent)
+            distance = certificate.log_ratio + sealed.log_ratio
+            whole = math.hypot(mu, sealed.mu)
+            own = gaussian_delta((epsilon - 2 * distance) * (1 - 1e-12), whole)
+            own *= math.exp(distance)
             lost = (1 + math.exp(epsilon)) * certificate.total_variation
-            assert own + lost + 0.01 * delta <= delta
+            assert own + lost + (1 + math.exp(epsilon)) * sealed.failure <= delta * (1 + 1e-9)
+            # The event says the same, part by part.
+            assert recipe.event.mu == pytest.approx(whole, rel=1e-9)
+            assert recipe.event.log_ratio == pytest.approx(distance, rel=1e-9)
+            assert recipe.event.failure >= certificate.total_variation + sealed.failure
             # And nothing is wasted.
             assert own > 0.85 * delta
-            assert mu > 0.97 * gaussian_mu(epsilon, delta)
+            assert mu > 0.98 * gaussian_mu(epsilon, delta)
             assert lost <= 0.1 * delta
             assert certificate.log_ratio < 0.002 * epsilon
             assert recipe.seal.displacement >= certificate.displacement
@@ -252,25 +261,25 @@ class TestRecipe:
         assert kinds == {"exactFalse", "exactTrue"}
 
     def test_regularization_is_the_prior_s_strength(self) -> None:
-        target = Target(1.0, 1e-5, "gibbs", 500, 4, 1.0)
+        target = NoiseTarget(1.0, 1e-5, "gibbs", 500, 4, 1.0)
         assert logistic_gibbs(target, 5.0, 0.1).curvature == pytest.approx(50.0)
         assert ridge_gibbs(target, 1.0, 2.0, 0.1).curvature == pytest.approx(100.0)
 
     def test_automatic_strength(self) -> None:
         """Prior and coefficients alike when rows are few; stronger as they become plenty."""
-        few = logistic_gibbs(Target(1.0, 1e-5, "gibbs", 100, 16, 1.0), "auto", None)
+        few = logistic_gibbs(NoiseTarget(1.0, 1e-5, "gibbs", 100, 16, 1.0), "auto", None)
         assert few.curvature == pytest.approx(16 / 4.0**2)
         many = [
-            logistic_gibbs(Target(1.0, 1e-5, "gibbs", n, 16, 1.0), 8.0, None).curvature
+            logistic_gibbs(NoiseTarget(1.0, 1e-5, "gibbs", n, 16, 1.0), 8.0, None).curvature
             for n in (10**5, 8 * 10**5)
         ]
         assert many[1] / many[0] == pytest.approx(4.0)
         assert ridge_gibbs(
-            Target(0.1, 1e-5, "gibbs", 10, 9, 1.0), 1.0, 6.0, None
+            NoiseTarget(0.1, 1e-5, "gibbs", 10, 9, 1.0), 1.0, 6.0, None
         ).curvature == pytest.approx(1.0)
 
     def test_a_huge_ball_if_none_is_wanted(self) -> None:
-        target = Target(1.0, 1e-5, "gibbs", 500, 4, 1.0)
+        target = NoiseTarget(1.0, 1e-5, "gibbs", 500, 4, 1.0)
         free = logistic_gibbs(target, None, 0.01)
         assert free.gradient_diameter == 2.0
         farthest = math.sqrt(2 * 500 * free.temperature * math.log(2) / free.curvature)
@@ -278,17 +287,18 @@ class TestRecipe:
 
     def test_epsilon_beyond_the_largest_counts_as_the_largest(self) -> None:
         one, other = (
-            ridge_gibbs(Target(e, 1e-5, "gibbs", 50, 2, 1.0), 1.0, 1.0, 0.1) for e in (24.0, 1e9)
+            ridge_gibbs(NoiseTarget(e, 1e-5, "gibbs", 50, 2, 1.0), 1.0, 1.0, 0.1)
+            for e in (24.0, 1e9)
         )
         assert replace(one, target=other.target) == other
 
     def test_what_rounding_could_eat_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match=r"larger .*regularization"):
-            logistic_gibbs(Target(1.0, 1e-5, "gibbs", 10**6, 10, 1.0), "auto", 1e-12)
+            logistic_gibbs(NoiseTarget(1.0, 1e-5, "gibbs", 10**6, 10, 1.0), "auto", 1e-12)
         with pytest.raises(InvalidInput, match=r"larger .*regularization"):
-            ridge_gibbs(Target(1e-3, 1e-5, "gibbs", 10**9, 10, 1.0), 1.0, 10.0, 1e-12)
+            ridge_gibbs(NoiseTarget(1e-3, 1e-5, "gibbs", 10**9, 10, 1.0), 1.0, 10.0, 1e-12)
         with pytest.raises(InvalidInput, match=r"could take hours|larger"):
-            logistic_gibbs(Target(1.0, 1e-5, "gibbs", 10**6, 300, 1.0), "auto", 1e-9)
+            logistic_gibbs(NoiseTarget(1.0, 1e-5, "gibbs", 10**6, 300, 1.0), "auto", 1e-9)
 
 
 class TestRefused:
@@ -315,7 +325,15 @@ class TestRefused:
 class TestFit:
     def test_event(self) -> None:
         fitted = logistic().fit(TABLE, LABELS)
-        assert fitted.event_ == ApproximateEvent(2.0, 1e-5)
+        assert fitted.event_ == fitted.noise_.event
+        assert fitted.guarantee_.epsilon() == pytest.approx(2.0, rel=1e-4)
+        assert logistic().plan() == ApproximateEvent(2.0, 1e-5)
+
+    def test_draws_add_up_like_gaussian_noise(self) -> None:
+        """Twelve draws of (0.5, 1e-6) are not 6, nor what advanced composition makes of them."""
+        event = logistic(epsilon=0.5, delta=1e-6).plan_for(500, 3)
+        assert account([event] * 12, 1e-6).epsilon() == pytest.approx(1.9, abs=0.05)
+        assert account([event] * 12, 12e-6).epsilon() == pytest.approx(1.67, abs=0.05)
 
     @pytest.mark.parametrize("epsilon", [0.1, 24.0])
     def test_every_kind_of_table_ends(self, epsilon: float) -> None:

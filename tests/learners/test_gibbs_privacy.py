@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.curves import gaussian_delta
+from sudare.foundations.curves import gaussian_delta
+from sudare.foundations.randomness import seeded
+from sudare.foundations.sampling import LogisticPosterior, centre, logconcave, settle
 from sudare.learners import PrivateLogisticRegression, PrivateRidge
-from sudare.learners import gibbs as module
-from sudare.learners.gibbs import logistic_gibbs, ridge_gibbs
-from sudare.learners.recipe import Target
-from sudare.randomness import seeded
-from sudare.sampling import LogisticPosterior, centre, logconcave, settle
+from sudare.learners import _gibbs as module
+from sudare.learners._gibbs import logistic_gibbs, ridge_gibbs
+from sudare.learners._recipe import NoiseTarget
 
 
 @pytest.mark.parametrize(("strength", "radius"), [(1.0, 1.0), (100.0, 0.1)])
@@ -25,7 +25,7 @@ def test_a_strong_pull_settles(
 ) -> None:
     """Rows that all push outward: near the mode is on either side of the edge, at every pull."""
     n, tried = 100_000, []
-    recipe = logistic_gibbs(Target(24.0, 1e-3, "gibbs", n, 1, 1.0), radius, strength)
+    recipe = logistic_gibbs(NoiseTarget(24.0, 1e-3, "gibbs", n, 1, 1.0), radius, strength)
     find = getattr(centre, "_mode")  # noqa: B009
 
     def counted(model: Any, pull: float) -> Any:
@@ -107,7 +107,7 @@ def test_no_pair_of_tables_spends_more_than_its_share(loss: str) -> None:
     for _ in range(150):
         n, epsilon = int(rng.integers(1, 6)), float(rng.choice([0.3, 1.0, 4.0]))
         radius, strength = 10.0 ** rng.uniform(-1.5, 0.5), 10.0 ** rng.uniform(-1, 3)
-        target = Target(epsilon, 1e-3, "gibbs", n, 1, 1.0)
+        target = NoiseTarget(epsilon, 1e-3, "gibbs", n, 1, 1.0)
         recipe = (
             logistic_gibbs(target, radius, strength)
             if loss == "logistic"
@@ -130,7 +130,7 @@ def test_no_pair_of_tables_spends_more_than_its_share(loss: str) -> None:
             return at
 
         limit = min(recipe.certificate.limit, radius + 1)
-        left = 0.99 * epsilon
+        left = epsilon
         nominal = spent([log(e, 1.0) for e in ends], limit, left)
         mu = recipe.temperature * recipe.gradient_diameter / math.sqrt(recipe.curvature)
         assert nominal <= gaussian_delta(left, mu) * (1 + 1e-3) + 1e-9
@@ -156,6 +156,6 @@ def test_nothing_is_drawn_before_the_recipe_is_fixed(monkeypatch: pytest.MonkeyP
         states.append(given[-1].bit_generator.state["state"])
         return draw(*given)
 
-    monkeypatch.setattr("sudare.learners.logistic.draw_logistic", watched)
+    monkeypatch.setattr("sudare.learners._logistic.draw_logistic", watched)
     model.set_params(rng=coins).fit(table, labels)
     assert str(states) == str([before])

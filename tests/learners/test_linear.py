@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
 from sudare.learners import PrivateLogisticRegression, PrivateRidge
-from sudare.randomness import seeded
 
 
 def test_scores_probabilities_and_labels_agree() -> None:

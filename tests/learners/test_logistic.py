@@ -12,10 +12,11 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from sudare.audit import audit, repeat
-from sudare.checks import InvalidInput
-from sudare.learners import PrivateLogisticRegression, logistic
-from sudare.learners.recipe import Recipe, Target, logistic_recipe
-from sudare.randomness import seeded
+from sudare.foundations.checks import InvalidInput
+from sudare.foundations.randomness import seeded
+from sudare.learners import PrivateLogisticRegression
+from sudare.learners import _logistic as logistic
+from sudare.learners._recipe import NoiseTarget, Recipe, logistic_recipe
 from tests.learners.contract import (
     ObjectiveLaw,
     audit_in_a_plane,
@@ -209,7 +210,7 @@ LINE_OTHERS = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
 def test_exact_audit_on_a_line(
     law: str, epsilon: float, delta: float, radius: float, weight: float
 ) -> None:
-    target = Target(epsilon, delta, "objective", 5, 1, 1.0)
+    target = NoiseTarget(epsilon, delta, "objective", 5, 1, 1.0)
     recipe = logistic_recipe(target, radius, weight)
     assert recipe.law == law
     neighbours = logistic_loss(LINE, LINE_SIGNS), logistic_loss(LINE, LINE_OTHERS)
@@ -223,7 +224,7 @@ def test_exact_audit_on_a_line(
 
 
 def test_exact_audit_in_a_plane() -> None:
-    recipe = logistic_recipe(Target(1.0, 0.0, "objective", 3, 2, 1.0), 0.02, 1e4)
+    recipe = logistic_recipe(NoiseTarget(1.0, 0.0, "objective", 3, 2, 1.0), 0.02, 1e4)
     table = np.array([[0.0, 0.6], [0.3, 0.3], [1.0, 0.0]])
     neighbours = (
         logistic_loss(table, np.array([1.0, -1.0, 1.0])),
@@ -239,7 +240,7 @@ def test_exact_audit_in_a_plane() -> None:
 def test_exact_audit_of_output_perturbation(delta: float) -> None:
     """The minimisers are as far apart as they can be when the penalty outweighs the data."""
     weight = 1e3
-    recipe = logistic_recipe(Target(1.0, delta, "output", 5, 1, 1.0), 0.1, weight)
+    recipe = logistic_recipe(NoiseTarget(1.0, delta, "output", 5, 1, 1.0), 0.1, weight)
 
     def minimiser(signs: Any) -> float:
         x = LINE[:, 0]

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
 from sudare.learners import PublicScaler
 from tests.learners.contract import check_scikit_learn
 

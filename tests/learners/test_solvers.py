@@ -20,15 +20,15 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from sudare.calibration import logistic_gradient_bound, ridge_gradient_bound
-from sudare.learners import solvers
-from sudare.learners.solvers import (
+from sudare.foundations.mechanisms import draw_error
+from sudare.learners import _solvers as solvers
+from sudare.learners._solvers import (
     Rows,
     Tolerance,
     logistic_in_ball,
     quadratic_in_ball,
     ridge_in_ball,
 )
-from sudare.mechanisms import draw_error
 
 mp = mpmath.mp.clone()
 mp.dps = 60

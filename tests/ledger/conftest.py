@@ -17,6 +17,14 @@ def server() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(autouse=True)
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the keys of ledgers on a server are."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("SUDARE_LEDGER_KEY", raising=False)
+    return tmp_path / "config" / "sudare"
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     return str(tmp_path / "ledger.db")

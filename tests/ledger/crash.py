@@ -16,10 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from sudare.checks import SudareError
 from sudare.exchange import put
+from sudare.foundations.checks import SudareError
+from sudare.foundations.privacy import PureEvent
 from sudare.ledger import BudgetExceeded, Ledger
-from sudare.privacy import PureEvent
 
 SHIFT = 200
 
@@ -51,6 +51,10 @@ def shift(syscall: str, times: int) -> None:
                     os.pwrite(nowhere, b"", 0)
                 case "fdatasync":
                     os.fdatasync(nowhere)
+                case "fsync":
+                    os.fsync(nowhere)
+                case "rename":
+                    Path("no such file").rename("nor this")
                 case "unlink":
                     Path("no such file").unlink()
                 case _:
@@ -81,19 +85,20 @@ def instants(place: str, count: str) -> None:
         ready, begun = os.pipe()
         if (child := os.fork()) == 0:
             with suppress(BudgetExceeded), Ledger(place) as ledger:
-                os.write(begun, b"!")
                 while True:
                     receipt = ledger.spend("people", PureEvent(0.001))
                     say("spent", receipt.number)
+                    os.write(begun, b"!")
                     ledger.keep(receipt, receipt.request.encode())
                     say("kept", receipt.number, receipt.request)
             os._exit(0)
-        os.read(ready, 1)
-        os.close(ready)
         os.close(begun)
+        # One spend at least, however slow the machine; or nothing, from a child that failed.
+        os.read(ready, 1)
         time.sleep(rng.uniform(0.0, 0.1))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        os.close(ready)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ they start together.
 import os
 import sys
 
+from sudare.foundations.privacy import PureEvent
 from sudare.ledger import BudgetExceeded, Ledger
-from sudare.privacy import PureEvent
 
 
 def spend_all(place: str, amount: float) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from sudare import site
 from sudare.exchange import Keyring, SigningKey, new_key
+from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
-from sudare.randomness import seeded
 from sudare.study import Study, parse_study, raw_content
 
 CLASSES = """

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from sudare.randomness import seeded
-from sudare.site.assessment import HeldOut, _wilson, assess_classes, assess_numbers, hold_out
+from sudare.foundations.randomness import seeded
+from sudare.site._assessment import HeldOut, _wilson, assess_classes, assess_numbers, hold_out
 
 
 def test_every_row_is_predicted_by_models_that_never_saw_it() -> None:

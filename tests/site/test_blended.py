@@ -6,6 +6,7 @@ import pytest
 from sudare import site
 from sudare.exchange import new_key
 from sudare.ledger import Ledger
+from sudare.site._model import Component
 from sudare.study import raw_content
 from tests.site.clinics import (
     Clinic,
@@ -99,3 +100,62 @@ def test_few_rows_are_blended_but_not_assessed(consortium, tmp_path: Path) -> No
     model = site.blend(data, classes(), checked, party="few")
     assert model.story.assessment is None
     assert "held-out" not in site.render(model)
+
+
+@pytest.mark.parametrize("label", ["no", "yes"])
+def test_rows_of_one_class_predict_their_share_unattended(
+    consortium, tmp_path: Path, label: str
+) -> None:
+    folder, clinics = consortium
+    data = tmp_path / "one.csv"
+    data.write_text("pressure,age,sex,ill\n" + f"120,50,m,{label}\n" * 30)
+    checked = site.collect([str(folder / "out")], keyring(*clinics[1:]), classes())
+    model = site.blend_unattended(data, classes(), checked, party="Own")
+    assert "one class" in model.story.sentence
+    second = model.predict_proba(data)[:, 1]
+    assert ((second > 0.9) if label == "yes" else (second < 0.1)).all()
+    (tmp_path / "model.json").write_bytes(model.to_bytes())
+    assert site.render(site.load_model(tmp_path / "model.json"))
+
+
+@pytest.mark.parametrize(
+    ("study", "rows", "mean"),
+    [
+        (classes(), ["120,50,m,yes"] * 3 + ["120,50,m,no"], 3.5 / 5),
+        (numbers(), ["50,30"] * 3, 15 + 15 * 3 / 4),
+    ],
+    ids=["classes", "numbers"],
+)
+def test_too_few_rows_predict_their_average_unattended(
+    study, rows: list[str], mean: float, tmp_path: Path
+) -> None:
+    names = "pressure,age,sex,ill" if study.task == "classification" else "age,days"
+    (tmp_path / "few.csv").write_text("\n".join([names, *rows]) + "\n")
+    model = site.blend_unattended(tmp_path / "few.csv", study, [], party="Own")
+    assert "could not be blended" in model.story.sentence
+    classified = study.task == "classification"
+    data = tmp_path / "few.csv"
+    told = model.predict_proba(data)[:, 1] if classified else model.predict(data)
+    np.testing.assert_allclose(told, mean)
+
+
+def test_numbers_beyond_computing_are_not_written(
+    consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, clinics = consortium
+
+    def broken(made: object) -> tuple[Component, ...]:
+        numbers = (float("nan"),) * classes().contract.dimension
+        return (Component(name="own model", weight=1.0, coefficients=numbers),)
+
+    monkeypatch.setattr("sudare.site._blended._components", broken)
+    model = site.blend_unattended(clinics[0].data, classes(), [], party="Own")
+    assert "could not be blended" in model.story.sentence
+
+
+def test_unattended_the_model_is_the_same_where_nothing_is_amiss(consortium) -> None:
+    folder, clinics = consortium
+    checked = site.collect([str(folder / "out")], keyring(*clinics[1:]), classes())
+    one = site.blend(clinics[0].data, classes(), checked, party="Own")
+    other = site.blend_unattended(clinics[0].data, classes(), checked, party="Own")
+    assert (one.components, one.story) == (other.components, other.story)

@@ -7,8 +7,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from scipy.special import expit
 
-from sudare.checks import InvalidInput
-from sudare.site.model import Component, Model, Story, load_model
+from sudare.foundations.checks import InvalidInput
+from sudare.site._model import Component, Model, Story, load_model
 from sudare.study import read_table
 from tests.site.clinics import classes, numbers, write_patients, write_stays
 

@@ -3,8 +3,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from sudare.checks import InvalidInput
-from sudare.site.planning import LearningPlan, plan_learning
+from sudare.foundations.checks import InvalidInput
+from sudare.site._planning import LearningPlan, plan_learning
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sudare.checks import InvalidInput
 from sudare.exchange import Keyring
+from sudare.foundations.checks import InvalidInput
 from sudare.site import load_model, render
 from tests.site.clinics import CLASSES, classes, clinic, write_patients
 from tests.site.test_report import model

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from sudare import checks, site
+from sudare import site
 from sudare.exchange import new_key
+from sudare.foundations import checks
+from sudare.foundations.privacy import PureEvent
 from sudare.ledger import BudgetExceeded, Ledger
-from sudare.privacy import PureEvent
 from sudare.releases import LearnerRelease, MomentsRelease
 from tests.site.clinics import classes, clinic, keyring, numbers, write_patients, write_stays
 
@@ -19,7 +20,7 @@ def test_a_release_is_charged_signed_and_verified(tmp_path: Path, model: str) ->
     with Ledger(ours.ledger) as ledger:
         (entry,) = ledger.account("A 2026").entries
     assert entry.released
-    assert entry.event == site.planned_event(study)
+    assert entry.event == site.ReleasePlan.of(study, 150).event
     (checked,) = site.collect([str(tmp_path / "out")], keyring(ours), study)
     assert checked.problem is None
     assert checked.trusted is not None
@@ -85,7 +86,7 @@ def test_a_crash_after_the_spend_costs_nothing_more(
 ) -> None:
     ours, study = clinic(tmp_path, "A", seed=1), classes()
     with monkeypatch.context() as patch:
-        patch.setattr("sudare.site.releasing._draw", lambda *_: 1 / 0)
+        patch.setattr("sudare.site._releasing._draw", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ours.publish(study, tmp_path / "out")
     with Ledger(ours.ledger) as ledger:
@@ -103,7 +104,7 @@ def test_a_crash_before_the_file_is_written_releases_the_kept_bytes(
 ) -> None:
     ours, study = clinic(tmp_path, "A", seed=1), classes()
     with monkeypatch.context() as patch:
-        patch.setattr("sudare.site.releasing.put", lambda *_: 1 / 0)
+        patch.setattr("sudare.site._releasing.put", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ours.publish(study, tmp_path / "out")
     with sqlite3.connect(ours.ledger) as file:

@@ -1,6 +1,6 @@
 """`sudare release` when it is killed, when the disk fails, and when several want the same.
 
-By default some of the instants are tried; SUDARE_FAULTS=all tries every one of them.
+Some of the instants are tried; `make soak` tries every one of them.
 """
 
 import json
@@ -16,22 +16,24 @@ import pytest
 from sudare import site
 from sudare.exchange import new_key
 from sudare.ledger import Ledger
-from sudare.privacy import account
+from sudare.ledger._filters import enforced
 from sudare.study import parse_study, raw_content
 from tests.site.clinics import CLASSES, write_patients
 from tests.support import ROOT, debian
 from tests.support.faults import RACERS, SHIFTS
+from tests.support.soak import SOAK, times
 
-ALL = os.environ.get("SUDARE_FAULTS") == "all"
+pytestmark = pytest.mark.soak
 EPSILON, CAP, DELTA = 1.0, 2.2, 1e-6
 ONCE = ("fchmod", "fsync", "mkdir", "rename", "unlink", "write")
-"""Calls that a release makes once, twice or three times."""
-LAST = {"fchmod": 2, "fsync": 3, "mkdir": 2, "rename": 2, "unlink": 3, "write": 4}
-LAST |= {"fdatasync": 12, "openat": 32, "pwrite64": 32}
+"""Calls that a release makes a few times."""
+LAST = {"fchmod": 4, "fsync": 7, "mkdir": 2, "rename": 4, "unlink": 3, "write": 6}
+LAST |= {"fdatasync": 12, "openat": 48, "pwrite64": 32}
 SOME = ["fchmod:1", "fsync:1", "mkdir:1", "rename:1", "unlink:1", "unlink:2", "write:1", "write:2"]
 SOME += ["write:3", "fdatasync:1", "fdatasync:4", "fdatasync:6", "fdatasync:10", "pwrite64:1"]
 SOME += ["pwrite64:8", "pwrite64:15", "pwrite64:22", "pwrite64:28", "openat:3", "openat:8"]
-SOME += ["openat:14", "openat:18", "fsync:2"]
+SOME += ["openat:14", "openat:18", "fsync:2", "fsync:3", "fsync:4", "fsync:5", "rename:2"]
+SOME += ["rename:3", "fchmod:2", "fchmod:3", "write:4", "write:5"]
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def check(told: dict[str, Any]) -> None:
 
 def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path) -> None:
     aims = [f"{name}:1" for name in ONCE]
-    aims += ["fdatasync:1", "pwrite64:1"] if ALL else ["fdatasync:4", "pwrite64:7"]
+    aims += ["fdatasync:1", "pwrite64:1"] if SOAK else ["fdatasync:6", "pwrite64:16"]
     ends = defaultdict(list)
     for told in releases("kills", str(folder), *aims, under=strace("signal=KILL")):
         check(told)
@@ -94,11 +96,11 @@ def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path
         assert several[-1] == 0
 
 
-@pytest.mark.parametrize("error", ["EIO", "ENOSPC"] if ALL else ["ENOSPC"])
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"] if SOAK else ["ENOSPC"])
 def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str) -> None:
     every = [f"{name}:{n}" for name, last in LAST.items() for n in range(1, last + 1)]
     found = releases(
-        "errors", str(folder), *(every if ALL else SOME), under=strace(f"error={error}")
+        "errors", str(folder), *(every if SOAK else SOME), under=strace(f"error={error}")
     )
     for told in found:
         check(told)
@@ -111,11 +113,11 @@ def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str
             assert told["left"]["spent"] == 0 or "nothing was spent" not in line.lower()
         else:
             assert told["left"]["released"]
-    assert sum(told["end"] == 2 for told in found) >= 15  # else nothing was tried
+    assert sum(told["end"] == 2 for told in found) > len(found) / 2  # else nothing was tried
 
 
 def test_killed_at_any_instant_or_racing_what_is_released_was_spent_once(folder: Path) -> None:
-    *instants, same, each = releases("peace", str(folder), "100" if ALL else "8")
+    *instants, same, each = releases("peace", str(folder), str(times(8, 100)))
     for told in instants:
         check(told)
     assert "killed" in {told["end"] for told in instants}
@@ -124,8 +126,10 @@ def test_killed_at_any_instant_or_racing_what_is_released_was_spent_once(folder:
     assert same["left"]["spent"] == len(same["left"]["kept"]) == 1
     assert same["left"]["released"] == same["left"]["kept"]
 
-    event = site.planned_event(parse_study(CLASSES.format(model="moments", epsilon=EPSILON)))
-    fit = max(k for k in range(1, RACERS) if account([event] * k, DELTA).epsilon() <= CAP)
+    event = site.ReleasePlan.of(
+        parse_study(CLASSES.format(model="moments", epsilon=EPSILON)), 100
+    ).event
+    fit = max(k for k in range(1, RACERS) if enforced([event] * k, CAP, DELTA).epsilon <= CAP)
     assert 1 < fit < RACERS
     assert sorted(each["ends"]) == [0] * fit + [2] * (RACERS - fit)
     assert each["left"]["spent"] == len(each["left"]["kept"]) == fit

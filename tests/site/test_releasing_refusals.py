@@ -2,11 +2,15 @@
 
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sudare.foundations.checks import PrivacyError
+from sudare.foundations.privacy import PureEvent
 from sudare.ledger import Ledger
+from sudare.site import ReleasePlan
 from sudare.study import raw_content, read_table
 from tests.site.clinics import CLASSES, Clinic, classes, clinic, keyring, write_patients
 from tests.support.commands import Done, command
@@ -110,7 +114,7 @@ def test_data_that_change_while_they_are_read_are_noticed(
         write_patients(made.data, 60, seed=2)
         return read_table(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sudare.site.releasing.read_table", swapped)
+    monkeypatch.setattr("sudare.site._releasing.read_table", swapped)
     refused(tmp_path, release(tmp_path), "changed while they were read")
 
 
@@ -154,3 +158,25 @@ def test_no_command_ever_shows_or_writes_a_persons_values(tmp_path: Path) -> Non
     for path in tmp_path.rglob("*"):
         if path.is_file() and not path.name.startswith("bad"):
             assert CANARY.encode() not in path.read_bytes(), path
+
+
+def test_a_spend_at_another_price_is_not_drawn_upon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Charged, then killed; and before the next try the calibrations changed."""
+    ours, study = desk(tmp_path), classes()
+    cheaper = replace(ReleasePlan.of(study, 60), event=PureEvent(0.1, unit="patient"))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleasePlan, "of", lambda *_: cheaper)
+        patch.setattr("sudare.site._releasing._draw", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ours.publish(study, tmp_path / "releases")
+    assert spent(tmp_path) == 1
+    with pytest.raises(PrivacyError, match="at another price"):
+        ours.publish(study, tmp_path / "releases")
+    assert spent(tmp_path) == 1
+    assert not (tmp_path / "releases").exists()

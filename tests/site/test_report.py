@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from sudare.site.assessment import Assessment, Bin, Measure
-from sudare.site.model import Component, Model, Opinion, Party, Refusal, Story
-from sudare.site.report import render
+from sudare.site._assessment import Assessment, Bin, Measure
+from sudare.site._model import Component, Model, Opinion, Party, Refusal, Story
+from sudare.site._report import render
 from tests.site.clinics import classes, numbers
 
 HOSTILE = '<script>alert("x")</script>'

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from sudare.study import Categories, Number, Study, Target, Terms, parse_study
@@ -94,6 +95,7 @@ def studies(draw: st.DrawFn) -> Study:
             delta=1e-6,
             row_norm=draw(st.floats(0.01, 1.0)),
             intercept=draw(st.booleans()),
+            most_rows=draw(st.just(msgspec.UNSET) | st.integers(1, 10**9)),
         ),
     )
 
@@ -107,7 +109,7 @@ def to_toml(found: Study) -> str:
     for header, section in (sections | {"target": found.target, "privacy": found.privacy}).items():
         lines.append(f"[{header}]")
         for field in section.__struct_fields__:
-            if (value := getattr(section, field)) is not None:
+            if (value := getattr(section, field)) not in (None, msgspec.UNSET):
                 lines.append(f"{field} = {_value(value)}")
     return "\n".join(lines)
 

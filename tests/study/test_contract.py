@@ -61,6 +61,7 @@ def test_the_digest_is_of_what_is_agreed_on() -> None:
         text().replace("epsilon = 1.0", "epsilon = 1.5"),
         text().replace('"north", "south"', '"south", "north"'),
         text(privacy=PRIVACY + "row_norm = 0.5"),
+        text(privacy=PRIVACY + "most_rows = 1000000000"),
     ]
     digests = {parse_study(other).digest() for other in others}
     assert len(digests) == len(others)
@@ -68,6 +69,11 @@ def test_the_digest_is_of_what_is_agreed_on() -> None:
 
 
 DIGEST = "71849ece297a8bda294a483b94f2258672ea6f2866e48675a676cb68fda32280"
+
+
+def test_a_study_says_how_many_rows_are_plausible_or_a_thousand_million_are() -> None:
+    assert study().privacy.plausible_rows == 10**9
+    assert study(privacy=PRIVACY + "most_rows = 5000").privacy.plausible_rows == 5000
 
 
 def test_the_order_of_columns_is_agreed_on_too() -> None:

@@ -20,18 +20,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
 from sudare.study import (
     Block,
     Categories,
     Study,
     header,
     parse_study,
-    raw_content,
     read_blocks,
+    read_every_row,
     read_table,
-    tables,
 )
+from sudare.study import _sources as sources
 from tests.study.studies import studies, study, text
 
 HEARTS = study()
@@ -70,6 +70,14 @@ def written(folder: Path, content: str | bytes, name: str = "data.csv") -> Path:
 def check_hearts(block: Block) -> None:
     np.testing.assert_allclose(block.rows * ROOT, EXPECTED, atol=1e-12)
     np.testing.assert_array_equal(block.targets, [-1, 1, -1, 1])
+
+
+def same_rows(one: Block, other: Block) -> None:
+    """To the last bit."""
+    np.testing.assert_array_equal(one.rows, other.rows, strict=True)
+    assert one.targets is not None
+    assert other.targets is not None
+    np.testing.assert_array_equal(one.targets, other.targets, strict=True)
 
 
 def as_gzip(folder: Path) -> Path:
@@ -123,6 +131,7 @@ def test_every_kind_of_table_gives_the_same_rows(
 ) -> None:
     given = source(tmp_path)
     check_hearts(read_table(given, HEARTS))
+    same_rows(read_every_row(given, HEARTS), read_table(given, HEARTS))
     without = read_table(given, HEARTS, with_target=False)
     assert without.targets is None
     np.testing.assert_allclose(without.rows * ROOT, EXPECTED, atol=1e-12)
@@ -164,6 +173,8 @@ def test_rows_are_bounded_and_the_same_from_file_and_frames(
     file = tmp_path_factory.mktemp("rows") / "data.csv"
     frame.write_csv(file)
     np.testing.assert_array_equal(read_table(file, found).rows, block.rows)
+    for source in (frame, file, pd.DataFrame(table, dtype=object)):
+        same_rows(read_every_row(source, found), block)
     # But for rounding they have a norm of at most 1, and what learners see is within its bound.
     assert np.linalg.norm(block.rows, axis=1).max() <= 1 + 1e-12
     contract = found.contract
@@ -315,17 +326,6 @@ def test_quoted_newlines_and_long_lines_are_read(tmp_path: Path) -> None:
     assert len(header(file)) == 5002
 
 
-def test_names_of_columns_are_read_alone(tmp_path: Path) -> None:
-    assert header(written(tmp_path, ROWS)) == ROWS.splitlines()[0].split(",")
-    assert header(as_parquet(tmp_path)) == ROWS.splitlines()[0].split(",")
-    for content in (b"", b"\xff\xfe\x00" * 9):
-        for name in ("a.csv", "a.parquet"):
-            with pytest.raises(InvalidInput):
-                header(written(tmp_path, content, name))
-    with pytest.raises(InvalidInput, match="No such file"):
-        header(tmp_path / "nowhere.csv")
-
-
 def test_memory_is_bounded_by_blocks(tmp_path: Path) -> None:
     rng = random.Random(1)
     lines = "".join(f"{rng.random() * 10},no\n" for _ in range(200_000))
@@ -334,12 +334,12 @@ def test_memory_is_bounded_by_blocks(tmp_path: Path) -> None:
     assert sum(sizes) == 1_000_000
     assert len(sizes) > 1
     # A line has some 20 letters.
-    assert max(sizes) < tables._BLOCK_BYTES / 10
+    assert max(sizes) < sources.BLOCK_BYTES / 10
     frame = pa.table({"x": np.zeros(200_000), "y": ["no"] * 200_000})
-    assert max(len(block.rows) for block in read_blocks(frame, ONE)) == tables._BLOCK_ROWS
+    assert max(len(block.rows) for block in read_blocks(frame, ONE)) == sources.BLOCK_ROWS
     pa.parquet.write_table(frame, tmp_path / "x.parquet")
     found = [len(block.rows) for block in read_blocks(tmp_path / "x.parquet", ONE)]
-    assert (sum(found), max(found)) == (200_000, tables._BLOCK_ROWS)
+    assert (sum(found), max(found)) == (200_000, sources.BLOCK_ROWS)
 
 
 WRONG: dict[str, tuple[str | bytes, str]] = {
@@ -448,54 +448,3 @@ def test_damaged_parquet_is_explained_or_read(tmp_path: Path) -> None:
         except InvalidInput:
             refused += 1
     assert refused > 20
-
-
-def test_contents_are_the_same_whatever_the_file_is_called(tmp_path: Path) -> None:
-    plain = b"".join(raw_content(written(tmp_path, ROWS)))
-    assert plain == ROWS.encode()
-    assert b"".join(raw_content(as_gzip(tmp_path))) == plain
-    assert b"".join(raw_content(str(written(tmp_path, ROWS, "copy.txt")))) == plain
-
-
-def test_contents_of_a_frame_are_the_same_whatever_it_came_in() -> None:
-    frames = [
-        pd.read_csv(io.StringIO(ROWS)),
-        pd.read_csv(io.StringIO(ROWS), dtype={"ward": "category"}),
-        pl.read_csv(io.StringIO(ROWS)),
-        pl.read_csv(io.StringIO(ROWS)).cast({"ward": pl.Categorical}),
-        SOURCES["polars in pieces"](Path()),
-    ]
-    (content,) = {b"".join(raw_content(frame)) for frame in frames}
-    assert content.startswith(b'"id","ward","age"')
-    other = pl.read_csv(io.StringIO(ROWS.replace("100", "101")))
-    assert b"".join(raw_content(other)) != content
-    # A gap is not an empty text, and neighbours do not run into each other.
-    pairs: list[tuple[dict[str, Any], ...]] = [
-        ({"a": [None]}, {"a": [""]}),
-        ({"a": ["b,c"], "d": ["e"]}, {"a": ["b"], "d": ["c,e"]}),
-    ]
-    for one, two in pairs:
-        schema = dict.fromkeys(one, pl.String)
-        contents = [b"".join(raw_content(pl.DataFrame(x, schema=schema))) for x in (one, two)]
-        assert contents[0] != contents[1]
-
-
-def test_contents_of_large_frames_come_in_blocks() -> None:
-    frame = pl.DataFrame({"x": range(3 * tables._BLOCK_ROWS)})
-    parts = list(raw_content(frame))
-    assert len(parts) == 3
-    assert b"".join(parts).count(b"\n") == 3 * tables._BLOCK_ROWS + 1
-
-
-def test_contents_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
-    for source, reason in [
-        (tmp_path / "nowhere.csv", "No such file"),
-        (written(tmp_path, CANARY, "data.csv.gz"), "cut short or damaged"),
-        (written(tmp_path, gzip.compress(CANARY.encode())[:-9], "cut.csv.gz"), "cut short"),
-        (pa.table({"x": [{"a": CANARY}]}), "numbers, texts and dates"),
-        (pd.DataFrame({"x": [1, CANARY]}), "different kinds"),
-        ([1], "Expected a CSV"),
-    ]:
-        with pytest.raises(InvalidInput, match=reason) as problem:
-            list(raw_content(source))
-        assert CANARY not in str(problem.value)

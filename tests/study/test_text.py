@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.checks import InvalidInput
+from sudare.foundations.checks import InvalidInput
 from sudare.study import Study, StudyInvalid, draft_study, parse_study, read_study
 from tests.study.studies import PRIVACY, studies, study, text, to_toml
 
@@ -114,6 +114,10 @@ WRONG = {
     "a delta that is no number": (replaced("delta = 1e-6", "delta = nan<<"), "delta must lie in"),
     "moments without delta": (replaced("delta = 1e-6", "delta = 0<<"), "needs a delta above 0"),
     "a long row": (text() + "row_norm = 2<<\n", "row_norm must lie in"),
+    "no rows at all": (text() + "most_rows = 0<<\n", "most_rows must lie between"),
+    "more rows than plausible": (text() + "most_rows = 1000000001<<\n", "most_rows must lie"),
+    "half a row": (text() + "most_rows = 0.5<<\n", "Expected `int"),
+    "rows that are true": (text() + "most_rows = true<<\n", "Expected `int"),
     "a unit of two lines": (replaced('"patient"', '"a\\nb"<<'), "unit must be a word"),
     "more moments than fit": (
         text(columns="".join(f"[columns.c{i}]\nlow = 0\nhigh = 1\n" for i in range(501)))

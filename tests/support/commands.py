@@ -1,7 +1,8 @@
-"""sudare's commands as a user meets them, but in this process."""
+"""Commands as a user meets them, but in this process."""
 
 import io
 import sys
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +19,13 @@ class Done(NamedTuple):
     err: str
 
 
-def command(folder: Path, *words: str, columns: int = 200) -> Done:
-    """Run a command in a folder. Anything but a message and an exit code is raised."""
+def command(
+    folder: Path, *words: str, columns: int = 200, program: Callable[[], None] = main
+) -> Done:
+    """Run a command in a folder. Anything but a message and an exit code is raised.
+
+    `program` is `sudare` unless given; it reads `sys.argv`.
+    """
     out, err = io.StringIO(), io.StringIO()
     environment = {"COLUMNS": str(columns), "NO_COLOR": "1"}
     code: object = 0
@@ -31,7 +37,7 @@ def command(folder: Path, *words: str, columns: int = 200) -> Done:
         patch.dict("os.environ", environment),
     ):
         try:
-            main()
+            program()
         except SystemExit as ended:
             code = ended.code or 0
     assert isinstance(code, int)

@@ -48,7 +48,7 @@ SHIFTS = {
     "pwrite64": 200,
     "rename": 200,
     "unlink": 200,
-    "write": 200,
+    "write": 500,
     # This process itself makes some thousands of them while it imports.
     "openat": 12000,
 }

@@ -40,8 +40,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page with examples."""
-    readmes = [ROOT / name for name in READMES]
-    return [r for r in readmes if r.exists()] + sorted((ROOT / "docs").rglob("*.md"))
+    loose = [ROOT / name for name in (*READMES, "CONTRIBUTING.md")]
+    return [page for page in loose if page.exists()] + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def blocks(page: Path) -> Iterator[Block]:

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sudare import checks
-from sudare.blending.base import Array, Blend, Mixing, OwnRows
-from sudare.blending.losses import LossName, block_rows, loss_blocks, theory_temperature
-from sudare.blending.received import Learners
-from sudare.blending.theory import oracle_price
+from sudare.blending._base import Array, Blend, Mixing, OwnRows
+from sudare.blending._losses import LossName, block_rows, loss_blocks, theory_temperature
+from sudare.blending._received import Learners
+from sudare.blending._theory import oracle_price
+from sudare.foundations import checks
 from sudare.releases import Contract, Release
 
 _NEGLIGIBLE = 60.0
@@ -150,7 +150,7 @@ class MirrorAveraging(ExponentialWeights):
 
     @property
     def oracle_price_(self) -> float:
-        """τ·log M/(n + 1), or the bounded loss's price; see `sudare.blending.theory`."""
+        """τ·log M/(n + 1), or the bounded loss's price; see `oracle_price`."""
         state = self.state_
         loss = self._loss(self.received_.contract)
         return oracle_price(loss, self.temperature_, learners=len(state.prior), rows=state.rows)

@@ -18,18 +18,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sudare import __version__, checks
+from sudare import __version__
 from sudare.cli import (
     collector,
     counting,
-    desk,
-    experiments,
     federation,
     models,
     recount,
     releases,
+    setup,
 )
 from sudare.cli.console import AsJson, Seed, err, number, out, print_json, progress
+from sudare.foundations import checks
 
 app = typer.Typer(
     name="sudare",
@@ -85,7 +85,7 @@ def account(
 
     [bold]Example:[/bold] sudare account pure:0.1x20 gaussian:0.3 --delta 1e-6
     """
-    from sudare import privacy
+    from sudare.foundations import privacy
 
     guarantee = privacy.account(privacy.parse(events), delta)
     points = sorted({0.0, 1e-12, 1e-9, 1e-6, 1e-3, delta})
@@ -132,7 +132,7 @@ def audit(
     [bold]second[/bold], [bold]epsilon[/bold] and, if any, [bold]delta[/bold].
     """
     from sudare.audit import catalogue, load_case
-    from sudare.randomness import as_generator
+    from sudare.foundations.randomness import as_generator
 
     known = catalogue()
     if list_cases:
@@ -176,12 +176,11 @@ def audit(
 
 collector.register(app)
 recount.register(app)
-desk.register(app)
+setup.register(app)
 federation.register(app)
 releases.register(app)
 counting.register(app)
 models.register(app, counting.plans)
-experiments.register(app)
 
 
 def main() -> None:
@@ -197,6 +196,11 @@ def main() -> None:
                 sys.stdout.flush()
     except checks.SudareError as problem:
         _fail(str(problem))
+    except ModuleNotFoundError as problem:
+        missing = (problem.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        _fail(f"This needs {missing}, which is not installed: pip install {_EXTRAS[missing]}")
     except BrokenPipeError:
         # The reader of our output has gone: nothing is wrong and nobody is left to tell.
         sys.stderr.close()
@@ -205,6 +209,13 @@ def main() -> None:
         with suppress(OSError):
             sys.stdout.close()  # what could not be printed would fail again at the very end
         _fail(f"{problem.filename or 'Cannot print'}: {problem.strerror or 'it cannot be used'}")
+
+
+_EXTRAS = dict.fromkeys(
+    ("dp_accounting", "fsspec", "narwhals", "opendp", "pyarrow", "scipy", "sklearn"),
+    "'sudare[learn]'",
+) | dict.fromkeys(("granian", "prometheus_client", "starlette"), "'sudare[collect]'")
+"""The libraries of the extras, and how to get them."""
 
 
 def _fail(problem: str) -> NoReturn:

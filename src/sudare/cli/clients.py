@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare import checks
 from sudare.cli.console import AsJson, Seed, err, out, print_json, progress
 from sudare.cli.sparks import sparks
+from sudare.foundations import checks
 
 if TYPE_CHECKING:
-    from sudare.collector.load import Load
+    from sudare.collector import Load
 
 _SIGNALS = ("constant", "sine", "step", "walk")
 _MOST_ROWS = 24
@@ -48,8 +48,8 @@ def simulate_clients(
 
     [bold]Example:[/bold] sudare simulate clients --url http://127.0.0.1:8000 --users 1000 --relay
     """
-    from sudare.collector.load import simulate_clients as simulate
-    from sudare.randomness import as_generator
+    from sudare.collector import simulate_clients as simulate
+    from sudare.foundations.randomness import as_generator
 
     if signal not in _SIGNALS:
         raise checks.InvalidInput(f"Expected --signal to be one of {', '.join(_SIGNALS)}")

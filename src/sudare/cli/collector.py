@@ -1,5 +1,6 @@
 """Commands for running a survey. Parse, call, print."""
 
+import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,32 +10,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from sudare import checks
 from sudare.cli.console import out
+from sudare.collector import (
+    OPTIONS,
+    Option,
+    Secrets,
+    Settings,
+    read_secrets,
+    read_settings,
+)
+from sudare.foundations import checks
 
 if TYPE_CHECKING:
-    from sudare.collector.opening import Opened
-    from sudare.collector.server import Addresses
-    from sudare.collector.settings import Settings
+    from sudare.collector import Addresses, Opened
 
 surveys = typer.Typer(help="Look after a survey whose collector is stopped, or shares PostgreSQL.")
 
+_OPTIONS = {each.name: each for each in OPTIONS}
 SurveyFile = Annotated[
-    str | None,
-    typer.Argument(help="The survey's TOML file; or say it in --config.", metavar="SURVEY.toml"),
+    str | None, typer.Argument(help=_OPTIONS["survey"].about + ".", metavar="SURVEY.toml")
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", help="A TOML file with any of these options (port = 8000, …)."),
 ]
-StoreUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        help="A file (default collector.db), or postgresql://… for several collectors. With a "
-        "password, better as SUDARE_STORE in the environment.",
-    ),
-]
+
+
+def _declared(option: Option) -> Any:
+    """How typer is told of a setting; several proxies are named one by one."""
+    flag = "--proxy" if option.name == "proxies" else "--" + option.name.replace("_", "-")
+    told = option.default if isinstance(option.default, str) else f"{option.default or 0:.10g}"
+    default = "" if option.default in (None, ()) else f" (default {told})"
+    return typer.Option(flag, help=f"{option.about}{default}.", min=option.least)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """A setting that may be left out."""
+    kind: Any = list[str] if option.name == "proxies" else option.type
+    annotation = Annotated[kind | None, _declared(option)]
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
+
+
+StoreUrl = Annotated[str | None, _declared(_OPTIONS["store"])]
 
 
 def register(app: typer.Typer) -> None:
@@ -43,91 +62,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(surveys, name="survey", no_args_is_help=True)
 
 
-def collect(
-    survey: SurveyFile = None,
-    config: ConfigFile = None,
-    store: StoreUrl = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen (default 127.0.0.1).")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Which port (default 8000); 0 for any that is free.")
-    ] = None,
-    health_host: Annotated[
-        str | None, typer.Option(help="Where /health and /metrics listen (default 127.0.0.1).")
-    ] = None,
-    health_port: Annotated[
-        int | None, typer.Option(help="And on which port (default: the one after --port).")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes (default 1); more need PostgreSQL.", min=1)
-    ] = None,
-    round_seconds: Annotated[
-        float | None,
-        typer.Option(help="How long a round is, where the survey does not say. It starts now."),
-    ] = None,
-    grace_seconds: Annotated[
-        float | None,
-        typer.Option(help="How long to wait for a round's reports before publishing it."),
-    ] = None,
-    skew_seconds: Annotated[
-        float | None, typer.Option(help="How far clients' clocks may be ahead.")
-    ] = None,
-    late_seconds: Annotated[
-        float | None,
-        typer.Option(help="Count reports this late, too, and revise the round (default 0)."),
-    ] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="Probability with which intervals may fail (default 0.05).")
-    ] = None,
-    expected_users: Annotated[
-        int | None, typer.Option(help="People you expect, for the predicted error.", min=1)
-    ] = None,
-    retain: Annotated[
-        str | None, typer.Option(help="Keep raw reports in this folder. By default none is kept.")
-    ] = None,
-    proxy: Annotated[
-        list[str] | None,
-        typer.Option(help="A reverse proxy's address or network, whose X-Forwarded-For counts."),
-    ] = None,
-    tickets_per_minute: Annotated[
-        float | None, typer.Option(help="For each client (default 60); 0 is no limit.")
-    ] = None,
-    tickets_burst: Annotated[
-        int | None, typer.Option(help="At once, for each client (default 20).", min=1)
-    ] = None,
-    tickets_per_second_overall: Annotated[
-        float | None, typer.Option(help="For all together (default 500); 0 is no limit.")
-    ] = None,
-    reports_per_second: Annotated[
-        float | None, typer.Option(help="Requests for each client (default 0: no limit).")
-    ] = None,
-    reports_burst: Annotated[
-        int | None, typer.Option(help="At once, for each client (default 100).", min=1)
-    ] = None,
-    max_connections: Annotated[
-        int | None, typer.Option(help="Open at once (default 4096).", min=1)
-    ] = None,
-    max_streams: Annotated[
-        int | None, typer.Option(help="Live dashboards at once (default 1000).", min=1)
-    ] = None,
-    max_pending: Annotated[
-        int | None, typer.Option(help="Reports that may wait (default 400000).", min=1)
-    ] = None,
-    header_seconds: Annotated[
-        float | None, typer.Option(help="For a request's head, and idle (default 10).")
-    ] = None,
-    body_seconds: Annotated[
-        float | None, typer.Option(help="For a request's body (default 20).")
-    ] = None,
-    stop_seconds: Annotated[
-        float | None, typer.Option(help="For an orderly end, at most (default 10).")
-    ] = None,
-    log_format: Annotated[
-        str | None, typer.Option(help="json, text, or auto: text on a terminal.")
-    ] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info (default), warning or error.")
-    ] = None,
-) -> None:
+def collect(survey: SurveyFile = None, config: ConfigFile = None, **options: Any) -> None:
     """Collect a survey's reports over HTTP, publish every round, show it all on a dashboard.
 
     A round is published when it is over. Counts are kept in the store; nobody's report is. At the
@@ -136,24 +71,24 @@ def collect(
 
     [bold]Example:[/bold] sudare collect at-home.toml --round-seconds 60
     """
-    from sudare.collector import logs
-    from sudare.collector.server import run
-    from sudare.collector.settings import read_secrets
+    from sudare.collector import monitoring, run
 
-    given = dict(locals())
-    options = {name: given[name] for name in _OPTIONS} | {"proxies": proxy or None}
-    settings = _settings(config, options)
-    logs.configure(settings.log_format, settings.log_level)
+    options["proxies"] = options["proxies"] or None
+    settings = read_settings(config, {"survey": survey, **options})
+    monitoring.configure(settings.log_format, settings.log_level)
     run(settings, read_secrets(), lambda opened, where: _greet(settings, opened, where))
 
 
-_OPTIONS = (
-    "survey", "store", "host", "port", "health_host", "health_port", "workers", "round_seconds",
-    "grace_seconds", "skew_seconds", "late_seconds", "beta", "expected_users", "retain",
-    "tickets_per_minute", "tickets_burst", "tickets_per_second_overall", "reports_per_second",
-    "reports_burst", "max_connections", "max_streams", "max_pending", "header_seconds",
-    "body_seconds", "stop_seconds", "log_format", "log_level",
-)  # fmt: skip
+def _declare_options() -> None:
+    """The signature that typer reads, from the table of settings."""
+    first = list(inspect.signature(collect).parameters.values())[:2]
+    rest = [_parameter(each) for each in OPTIONS if each.name != "survey"]
+    signature = inspect.Signature([*first, *rest])
+    collect.__signature__ = signature  # type: ignore[attr-defined]
+    collect.__annotations__ = {each.name: each.annotation for each in [*first, *rest]}
+
+
+_declare_options()
 
 
 @surveys.command("tickets")
@@ -174,7 +109,7 @@ def tickets(
     """
     import msgspec
 
-    from sudare.collector.messages import issued
+    from sudare.collector import issued
 
     with _opened(survey, config, store) as opened, _output(to) as write:
         left = count
@@ -207,21 +142,14 @@ def rotate_key(
 
 @contextmanager
 def _opened(survey: str | None, config: Path | None, store: str | None) -> "Iterator[Opened]":
-    from sudare.collector.opening import open_collector
-    from sudare.collector.settings import Secrets, read_secrets
+    from sudare.collector import open_collector
 
-    settings = _settings(config, {"survey": survey, "store": store})
+    settings = read_settings(config, {"survey": survey, "store": store})
     opened = open_collector(settings, Secrets(read_secrets().key))
     try:
         yield opened
     finally:
         opened.collector.close()
-
-
-def _settings(config: Path | None, options: dict[str, Any]) -> "Settings":
-    from sudare.collector.settings import read_settings
-
-    return read_settings(config, options)
 
 
 @contextmanager
@@ -251,14 +179,13 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _greet(settings: "Settings", opened: "Opened", where: "Addresses") -> None:
-    from sudare.collector import logs
-    from sudare.collector.board import promise
-    from sudare.collector.messages import survey_id
+def _greet(settings: Settings, opened: "Opened", where: "Addresses") -> None:
+    from sudare.collector import monitoring, promise
+    from sudare.counting.wire import survey_id
 
     survey = opened.survey
     if not out.is_terminal:
-        logs.say(
+        monitoring.say(
             "listening",
             f"Collecting {survey.name!r} at {where.url}",
             url=where.url,

@@ -9,15 +9,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare import checks
 from sudare.cli.clients import simulate_clients
 from sudare.cli.console import AsJson, Seed, number, out, print_json, progress
 from sudare.cli.sparks import sparks
+from sudare.foundations import checks
 
 if TYPE_CHECKING:
-    from sudare.counting import Survey
-    from sudare.counting.planning import Plan
-    from sudare.counting.simulation import Simulation
+    from sudare.counting import Plan, Simulation, Survey
 
 plans = typer.Typer(help="Find out beforehand what a count, or learning together, will be worth.")
 simulations = typer.Typer(help="Run a count on made-up or recorded people, in here or over HTTP.")
@@ -82,7 +80,7 @@ def plan_count(
 
     [bold]Example:[/bold] sudare plan count --users 10000 --rounds 50 --epsilon 4 --error 0.05
     """
-    from sudare.counting.planning import epsilon_needed, plan, users_needed
+    from sudare.counting import epsilon_needed, plan, users_needed
 
     told = plan(users, rounds, epsilon, share=share, changes=changes, beta=beta)
     needed: dict[str, Any] = {}
@@ -140,8 +138,8 @@ def simulate_count(
 
     [bold]Example:[/bold] sudare simulate count --rounds 50 --epsilon 2 --users 10000 --signal sine
     """
-    from sudare.counting.simulation import simulate
-    from sudare.randomness import as_generator
+    from sudare.counting import simulate
+    from sudare.foundations.randomness import as_generator
 
     rng = as_generator(seed)
     values = _signal(signal, share, rounds, survey, rng)
@@ -174,6 +172,8 @@ def _survey(
     slots: int,
     changes: int | None,
 ) -> "Survey":
+    import msgspec
+
     from sudare.counting import Survey, read_survey
 
     if file is not None:
@@ -187,6 +187,7 @@ def _survey(
         method=method,  # type: ignore[arg-type]  # the survey checks it
         slots=slots,
         changes=changes,
+        flips="stretches" if method == "tree" else msgspec.UNSET,
     )
 
 
@@ -230,6 +231,7 @@ def _plan_record(told: "Plan") -> dict[str, Any]:
                 "method": o.survey.method,
                 "slots": o.survey.slots,
                 "changes": o.survey.changes,
+                "flips": o.survey.flips or None,
                 "error": number(o.error),
                 "half_width": o.half_width,
                 "bound": number(o.bound),
@@ -292,8 +294,7 @@ def _show_needed(told: "Plan", needed: dict[str, Any], error: float | None) -> N
 
 
 def _plot(told: "Plan", changes: int | None, file: Path) -> None:
-    from sudare.counting.charts import error_chart
-    from sudare.counting.planning import plan
+    from sudare.counting import error_chart, plan
 
     low, high, points = min(0.5, told.epsilon), max(8.0, told.epsilon), 13
     several = [

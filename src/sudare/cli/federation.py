@@ -2,14 +2,15 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sudare import checks
 from sudare.cli.console import out
 from sudare.cli.options import StudyFile
+from sudare.foundations import checks
 
 federation = typer.Typer(help="Run a study over a federation engine; each node its own master.")
 
@@ -53,11 +54,13 @@ def answer(
 
     For an engine that runs as another user than the one who may read the data.
     """
+    from sudare.federation import LARGEST_QUESTION
     from sudare.federation import answer as made
-    from sudare.federation.messages import LARGEST_QUESTION
 
     question = sys.stdin.buffer.read(LARGEST_QUESTION + 1)
-    sys.stdout.buffer.write(made(question, node))
+    # Whoever may ask sees standard error too, and a library's warning tells of some numbers.
+    with warnings.catch_warnings(action="ignore"):
+        sys.stdout.buffer.write(made(question, node))
     sys.stdout.buffer.flush()
 
 
@@ -74,15 +77,15 @@ def flower(
 
     [bold]Example:[/bold] sudare federation flower flwr run app hospitals --stream
     """
+    from sudare.federation import NODE_VARIABLE, read_node
     from sudare.federation.flower import quiet_environment
-    from sudare.federation.node import VARIABLE, read_node
 
     if not words.args:
         raise checks.InvalidInput("Expected a command of Flower, such as flwr or flower-supernode")
     environment = quiet_environment(os.environ)
     if node is not None:
         read_node(node)  # a mistake in it is told now, not at the first question
-        environment[VARIABLE] = str(node.absolute())
+        environment[NODE_VARIABLE] = str(node.absolute())
     sys.stdout.flush()
     try:
         os.execvpe(words.args[0], words.args, environment)

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json, progress
-from sudare.cli.options import StudyFile, TrustFile, write_text
+from sudare.cli.options import StudyFile, TrustFile, Unattended, write_text
 
 
 def register(app: typer.Typer, plans: typer.Typer) -> None:
@@ -34,6 +35,7 @@ def blend(
     study: StudyFile = Path("study.toml"),
     trust: TrustFile = Path("trust.toml"),
     to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("model.json"),
+    unattended: Unattended = False,
     as_json: AsJson = False,
 ) -> None:
     """Blend verified releases with your own rows into a model that stays with you."""
@@ -43,6 +45,16 @@ def blend(
 
     described = read_study(study)
     checked = site.collect(releases, load_keyring(trust), described)
+    if unattended:
+        # Warnings, and how the blend turned out, depend on the rows.
+        with warnings.catch_warnings(action="ignore"):
+            made = site.blend_unattended(data, described, checked, party=party)
+        write_text(to, made.to_bytes().decode())
+        if as_json:
+            print_json({"model": str(to)})
+        else:
+            out.print(f"Wrote {to}.")
+        return
     with progress() as tick:
         model = site.blend(data, described, checked, party=party, progress=tick)
     write_text(to, model.to_bytes().decode())

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from sudare import checks
-from sudare.files import replace_file
+from sudare.foundations import checks
+from sudare.storage.files import replace_file
 
 StudyFile = Annotated[Path, typer.Option("--study", help="The study's TOML file.")]
 LedgerUrl = Annotated[
@@ -15,13 +15,14 @@ LedgerUrl = Annotated[
 ]
 TrustFile = Annotated[Path, typer.Option("--trust", help="Keyring: whose releases are accepted.")]
 
-
-def read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
-        raise checks.InvalidInput(f"Cannot read {path}: {reason}") from None
+Unattended = Annotated[
+    bool,
+    typer.Option(
+        "--unattended",
+        help="For jobs whose success others can see: never fail because of what a row holds; "
+        "values that do not fit the study become public constants.",
+    ),
+]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from sudare import checks
 from sudare.cli.console import AsJson, out, print_json
+from sudare.foundations import checks
 
 
 def register(app: typer.Typer) -> None:
@@ -34,9 +34,8 @@ def recount(
 
     [bold]Example:[/bold] sudare recount reports --json
     """
-    from sudare.collector.recount import ENGINES
-    from sudare.collector.recount import recount as count_again
-    from sudare.collector.retention import SURVEY_FILE
+    from sudare.collector import ENGINES, SURVEY_FILE
+    from sudare.collector import recount as count_again
     from sudare.counting import estimate, read_survey, smooth
 
     if engine not in ENGINES:

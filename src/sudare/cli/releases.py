@@ -1,6 +1,7 @@
 """Commands about releases: make one, verify some, explain one. Parse, call, print."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +9,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare import checks
 from sudare.cli.console import AsJson, err, out, print_json, printable
-from sudare.cli.options import LedgerUrl, StudyFile, TrustFile
-from sudare.privacy import account
+from sudare.cli.options import LedgerUrl, StudyFile, TrustFile, Unattended
+from sudare.foundations import checks
+from sudare.foundations.privacy import account
 
 REFUSED = 3
 
@@ -37,6 +38,7 @@ def release(
         bool, typer.Option("--preview", help="Read no row: show what would be released.")
     ] = False,
     rows: Annotated[int, typer.Option(help="With --preview: how many rows you have.")] = 1000,
+    unattended: Unattended = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish one private, signed release of your rows; the ledger is charged first.
@@ -50,7 +52,7 @@ def release(
 
     described = read_study(study)
     if preview:
-        _show_preview(site.preview(described, rows), as_json)
+        _show_preview(site.ReleasePlan.of(described, rows), as_json)
         return
     if data is None or not party:
         raise checks.InvalidInput("Expected a data file and --party NAME (or --preview)")
@@ -61,8 +63,11 @@ def release(
             style="yellow",
             soft_wrap=True,
         )
-    with Ledger(url) as book:
-        done = site.publish(data, described, book, signing, party=party, place=to)
+    publish = site.publish_unattended if unattended else site.publish
+    # A library's warning about some numbers would tell of them.
+    silence = warnings.catch_warnings(action="ignore" if unattended else None)
+    with Ledger(url) as book, silence:
+        done = publish(data, described, book, signing, party=party, place=to)
     if as_json:
         print_json(
             {
@@ -119,7 +124,11 @@ def explain(
     trust: TrustFile = Path("trust.toml"),
     as_json: AsJson = False,
 ) -> None:
-    """Say in words what a release holds and what it promises."""
+    """Say in words what a release holds and what it promises.
+
+    The price is computed from the release. What its certificate says of how it was made is its
+    signer's claim: 'sudare verify --study' checks that.
+    """
     from sudare import site
     from sudare.exchange import load_keyring
 
@@ -131,17 +140,17 @@ def explain(
         raise checks.InvalidInput(f"{path}: {checked.problem}")
     certificate, made = checked.trusted.signed.certificate, checked.trusted.release
     if as_json:
-        print_json(_checked_dict(checked) | {"parameters": certificate.parameters})
+        claimed = {"parameters": certificate.parameters, "parameters_checked": False}
+        print_json(_checked_dict(checked) | claimed)
         return
     story = (
-        f" (signed by {checked.trusted.signer!r}) released "
-        f"{certificate.parameters.get('numbers')} numbers made from {made.n} rows on "
-        f"{certificate.moment[:10]}, by {certificate.software}."
+        f" (signed by {checked.trusted.signer!r}) released {made.numbers} numbers made from "
+        f"{made.n} rows on {certificate.moment[:10]}, by {certificate.software}."
     )
     out.print(Text.assemble((made.party, "bold"), story))
     # Not the sentence on the certificate, which its signer may word freely: the event's own.
     out.print(str(account([made.event], certificate.delta)))
-    table = Table("what decided the noise", "")
+    table = Table("what its signer says decided the noise (not checked here)", "")
     for name, value in certificate.parameters.items():
         table.add_row(name, str(value))
     out.print(table)

@@ -1,23 +1,96 @@
 """Live counts over HTTP: a survey's collector, over one file or over a shared database.
 
-settle, Collector   judges reports, counts them durably, issues tickets, closes rounds
-open_store          an SQLite file, or PostgreSQL for several collectors at once
-schedule            when rounds open, close and are published
+Collector    validates reports, counts them durably, issues tickets, closes rounds
+open_store   an SQLite file, or PostgreSQL for several collectors at once
+bind_store   the survey that a store serves; sets up an empty store
+schedule     when rounds open, close and are published
+run          serves a survey until it is told to stop
+
+What serves, simulates clients or counts again brings in its libraries when it is asked for.
 """
 
-from sudare.collector.clock import Schedule, schedule
-from sudare.collector.engine import Collector, Round, Status, StoreUnavailable, Verdict, settle
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sudare.collector._clock import Schedule, schedule
+from sudare.collector._engine import (
+    Collector,
+    Opened,
+    Round,
+    Status,
+    StoreUnavailable,
+    Verdict,
+    bind_store,
+    open_collector,
+)
+from sudare.collector._settings import (
+    OPTIONS,
+    Option,
+    Secrets,
+    Settings,
+    read_secrets,
+    read_settings,
+)
 from sudare.collector.stores import Store, open_store
 
+if TYPE_CHECKING:
+    from sudare.collector._board import promise
+    from sudare.collector._load import Load, simulate_clients
+    from sudare.collector._messages import issued
+    from sudare.collector._retention import ENGINES, SURVEY_FILE, recount
+    from sudare.collector._server import Addresses, run
+
 __all__ = [
+    "ENGINES",
+    "OPTIONS",
+    "SURVEY_FILE",
+    "Addresses",
     "Collector",
+    "Load",
+    "Opened",
+    "Option",
     "Round",
     "Schedule",
+    "Secrets",
+    "Settings",
     "Status",
     "Store",
     "StoreUnavailable",
     "Verdict",
+    "bind_store",
+    "issued",
+    "open_collector",
     "open_store",
+    "promise",
+    "read_secrets",
+    "read_settings",
+    "recount",
+    "run",
     "schedule",
-    "settle",
+    "simulate_clients",
 ]
+
+_LATER = {
+    "_board": ("promise",),
+    "_load": (
+        "Load",
+        "simulate_clients",
+    ),
+    "_messages": ("issued",),
+    "_retention": (
+        "ENGINES",
+        "SURVEY_FILE",
+        "recount",
+    ),
+    "_server": (
+        "Addresses",
+        "run",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

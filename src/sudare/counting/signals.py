@@ -1,7 +1,7 @@
 """Signals to try a survey on: shares over time, or recorded bits of real people.
 
 A signal is either the share of ones in each round, an array of T numbers in [0, 1], or a matrix of
-0/1 with one row a user and one column a round. `sudare.counting.simulation` takes both.
+0/1 with one row a user and one column a round. `sudare.counting.simulate` takes both.
 """
 
 import csv
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare import checks
-from sudare.randomness import Generator, as_generator
+from sudare.foundations import checks
+from sudare.foundations.randomness import Generator, as_generator
+from sudare.storage.files import unreadable
 
 Shares = NDArray[np.float64]
 Bits = NDArray[np.uint8]
@@ -81,10 +82,8 @@ def read_bits(path: str | Path) -> Bits:
     try:
         with file.open(newline="", encoding="utf-8-sig") as text:
             return _parse(csv.reader(text), file)
-    except OSError as problem:
-        raise checks.InvalidInput(f"Cannot read {file}: {problem.strerror}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise checks.InvalidInput(f"Cannot read {file}: it is not a CSV file in UTF-8") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise unreadable(file, problem, "it is not a CSV file in UTF-8") from None
 
 
 def _check_range(rounds: int, low: float, high: float) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sudare.counting.estimation import Estimates
+from sudare.counting._estimation import Estimates
 
 Array = NDArray[np.float64]
 

@@ -7,14 +7,14 @@ sense and would weaken a promise is a `checks.PrivacyError`.
 import base64
 import binascii
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 
-from sudare import checks
-from sudare.counting.reports import Report
-from sudare.counting.survey import Survey
-from sudare.counting.tickets import Ticket
+from sudare.counting._reports import Report
+from sudare.counting._survey import Survey
+from sudare.counting._tickets import Ticket
+from sudare.foundations import checks
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 FINAL = frozenset({"too_late", "wrong_mark", "unknown_slot", "malformed"})
@@ -35,18 +35,25 @@ class CollectorError(checks.SudareError):
     """The collector cannot be reached, or does not give what was asked for."""
 
 
-class _Law(msgspec.Struct, frozen=True):
+class Law(msgspec.Struct, frozen=True):
+    """The law of a user's secret coins, in whole numbers too large for some languages' numbers."""
+
     slots: int
     threshold: int
     near_weight: str
     far_weight: str
+
+    @classmethod
+    def of(cls, survey: Survey) -> Self:
+        law = survey.law
+        return cls(law.slots, law.threshold, str(law.near_weight), str(law.far_weight))
 
 
 class Description(msgspec.Struct, frozen=True):
     """What a collector says of its survey beside the survey itself."""
 
     digest: str
-    law: _Law
+    law: Law
     now: Annotated[datetime, msgspec.Meta(tz=True)]
     grace_seconds: Seconds
     late_seconds: Seconds
@@ -65,9 +72,14 @@ class _Ticket(msgspec.Struct, frozen=True):
     level: int = 0
 
 
+def survey_id(survey: Survey) -> str:
+    """How a survey is called in addresses: 16 hexadecimal digits."""
+    return survey.digest()[:8].hex()
+
+
 def survey_path(survey: Survey, what: str = "") -> str:
     """Where a survey lives below a collector's address."""
-    path = f"v1/surveys/{survey.digest()[:8].hex()}"
+    path = f"v1/surveys/{survey_id(survey)}"
     return f"{path}/{what}" if what else path
 
 
@@ -77,7 +89,8 @@ def read_description(body: bytes) -> tuple[Survey, Description]:
         told = msgspec.json.decode(body)
         if "surveys" in told:
             (told,) = told["surveys"]
-        fields = {name: told[name] for name in Survey.__struct_fields__}
+        # What a collector leaves out has its default; the digest says whether that is right.
+        fields = {name: told[name] for name in Survey.__struct_fields__ if name in told}
         return msgspec.convert(fields, Survey), msgspec.convert(told, Description)
     except _UNREADABLE:
         raise CollectorError(
@@ -87,9 +100,7 @@ def read_description(body: bytes) -> tuple[Survey, Description]:
 
 def check_description(survey: Survey, described: Description, max_epsilon: float) -> None:
     """Refuse a collector whose survey is not what it says, or asks for more than was allowed."""
-    law = survey.law
-    mine = _Law(law.slots, law.threshold, str(law.near_weight), str(law.far_weight))
-    if described.digest != survey.digest().hex() or described.law != mine:
+    if described.digest != survey.digest().hex() or described.law != Law.of(survey):
         raise checks.PrivacyError(
             "The collector's law or digest does not follow from its survey: nothing was sent"
         )
@@ -131,9 +142,14 @@ def read_ticket(line: str | bytes) -> Ticket:
 
 def report_json(report: Report) -> bytes:
     """A report as a device posts it."""
-    mark = base64.urlsafe_b64encode(report.mark).rstrip(b"=").decode()
+    mark = mark_text(report.mark)
     told = {"serial": report.serial, "slot": report.slot, "bit": report.bit, "mark": mark}
     return msgspec.json.encode(told)
+
+
+def mark_text(mark: bytes) -> str:
+    """A mark in base64url, without padding."""
+    return base64.urlsafe_b64encode(mark).rstrip(b"=").decode()
 
 
 def error_code(body: bytes) -> str:

@@ -17,15 +17,15 @@ from sklearn.datasets import load_breast_cancer
 
 from sudare.audit import catalogue
 from sudare.counting import Survey, empty_tally, estimate, open_office, smooth
-from sudare.demo.clinics import CLINICS, EPSILON, PATIENTS, run_day
-from sudare.demo.compare import METHODS, Array, Party, average, compare
-from sudare.demo.patients import encode, patients
+from sudare.demo._clinics import CLINICS, EPSILON, PATIENTS, run_day
+from sudare.demo._compare import METHODS, Array, Holding, average, compare
+from sudare.demo._patients import encode, patients, write_patients
+from sudare.foundations.mechanisms import draw_masks
+from sudare.foundations.privacy import account
+from sudare.foundations.randomness import Generator, as_generator
 from sudare.learners import PublicScaler
-from sudare.mechanisms import draw_masks
-from sudare.privacy import account
-from sudare.randomness import Generator, as_generator
 
-__all__ = ["patients", "run"]
+__all__ = ["encode", "patients", "run", "write_patients"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -155,8 +155,8 @@ def _audit(out: Console, rng: Generator, progress: Progress) -> None:
         _aside(out, finding.verdict)
 
 
-def _party(rows: Array, second: NDArray[np.bool_]) -> Party:
-    return Party(rows, np.where(second, 1.0, -1.0))
+def _party(rows: Array, second: NDArray[np.bool_]) -> Holding:
+    return Holding(rows, np.where(second, 1.0, -1.0))
 
 
 def _aside(out: Console, text: str) -> None:

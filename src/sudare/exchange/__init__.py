@@ -1,15 +1,18 @@
 """Releases as signed files, and the places they travel through."""
 
-from sudare.exchange.envelope import (
+from sudare.exchange._envelope import (
     FORMAT,
+    LARGEST_RELEASE,
     Certificate,
     ReleaseInvalid,
     SignedRelease,
     Trusted,
     open_release,
+    open_signed,
     seal_release,
+    sign,
 )
-from sudare.exchange.keys import (
+from sudare.exchange._keys import (
     Keyring,
     PublicKey,
     SigningKey,
@@ -18,10 +21,11 @@ from sudare.exchange.keys import (
     new_key,
     public_key,
 )
-from sudare.exchange.places import file_name, get_all, put
+from sudare.exchange._places import file_name, get_all, put
 
 __all__ = [
     "FORMAT",
+    "LARGEST_RELEASE",
     "Certificate",
     "Keyring",
     "PublicKey",
@@ -35,7 +39,9 @@ __all__ = [
     "load_keyring",
     "new_key",
     "open_release",
+    "open_signed",
     "public_key",
     "put",
     "seal_release",
+    "sign",
 ]

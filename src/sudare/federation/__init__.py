@@ -6,13 +6,23 @@ and `run` the server's, both without any engine; `sudare.federation.flower` carr
 Flower.
 """
 
-from sudare.federation.answering import answer
-from sudare.federation.messages import Answer, BlendQuestion, Metric, ReleaseQuestion, Terms
-from sudare.federation.node import Node, Policy, find_node, read_node
-from sudare.federation.scaffold import write_app, write_node
-from sudare.federation.serving import Engine, Outcome, Settings, run
+from sudare.federation._answering import answer
+from sudare.federation._messages import (
+    LARGEST_QUESTION,
+    Answer,
+    BlendQuestion,
+    Metric,
+    QuestionTerms,
+    ReleaseQuestion,
+    terms_of,
+)
+from sudare.federation._node import NODE_VARIABLE, Node, Policy, find_node, read_node
+from sudare.federation._scaffold import write_app, write_node
+from sudare.federation._serving import Engine, Outcome, Settings, run
 
 __all__ = [
+    "LARGEST_QUESTION",
+    "NODE_VARIABLE",
     "Answer",
     "BlendQuestion",
     "Engine",
@@ -20,13 +30,14 @@ __all__ = [
     "Node",
     "Outcome",
     "Policy",
+    "QuestionTerms",
     "ReleaseQuestion",
     "Settings",
-    "Terms",
     "answer",
     "find_node",
     "read_node",
     "run",
+    "terms_of",
     "write_app",
     "write_node",
 ]

@@ -1,7 +1,7 @@
 """The Flower adapter: a ClientApp and a ServerApp that carry questions and answers, nothing more.
 
 Tested with Flower 1.41 (the extra `sudare[flower]`). What a node answers, and from what, is decided
-in `sudare.federation.answering`, by the sudare that the node has installed.
+in `sudare.federation.answer`, by the sudare that the node has installed.
 
 An app travels to the nodes as code, and whoever starts a run can send another. To keep code that
 others sent away from data, run the SuperNode as a user of its own and name, in its environment,
@@ -18,10 +18,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sudare.federation.answering import answer
-from sudare.federation.messages import Answer, to_bytes
-from sudare.federation.node import COMMAND_VARIABLE, find_node
-from sudare.federation.serving import Outcome, run, settings_from
+from sudare.federation._answering import answer
+from sudare.federation._messages import Answer, to_bytes
+from sudare.federation._node import COMMAND_VARIABLE, find_node
+from sudare.federation._serving import Outcome, run, settings_from
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -85,7 +85,7 @@ def answer_here(question: bytes, options: Mapping[str, Any]) -> bytes:
 
 
 class FlowerEngine:
-    """Flower's grid as an engine of `sudare.federation.serving`."""
+    """Flower's grid as an engine of `sudare.federation.run`."""
 
     def __init__(self, grid: "Grid") -> None:
         self._grid = grid

@@ -4,11 +4,18 @@ Each states its guarantee before it reads a row (`plan()`) and after (`guarantee
 nothing but sealed coefficients.
 """
 
-from sudare.learners.logistic import PrivateLogisticRegression
-from sudare.learners.moments import MomentsClassifier, MomentsRegressor
-from sudare.learners.normal_mean import PrivateNormalMean
-from sudare.learners.ridge import PrivateRidge
-from sudare.learners.scaler import PublicScaler
+from sudare.learners._base import check_bound, read_rows
+from sudare.learners._definite import inverse, solve
+from sudare.learners._logistic import PrivateLogisticRegression
+from sudare.learners._moments import (
+    MomentsClassifier,
+    MomentsRegressor,
+    logistic_from_moments,
+    ridge_from_moments,
+)
+from sudare.learners._normal_mean import PrivateNormalMean
+from sudare.learners._ridge import PrivateRidge
+from sudare.learners._scaler import PublicScaler
 
 __all__ = [
     "MomentsClassifier",
@@ -17,4 +24,10 @@ __all__ = [
     "PrivateNormalMean",
     "PrivateRidge",
     "PublicScaler",
+    "check_bound",
+    "inverse",
+    "logistic_from_moments",
+    "read_rows",
+    "ridge_from_moments",
+    "solve",
 ]

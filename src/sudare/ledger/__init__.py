@@ -1,6 +1,18 @@
 """The privacy budget of data sets, in a file or a shared database."""
 
-from sudare.ledger.book import Account, BudgetExceeded, Entry, Ledger, Receipt
-from sudare.ledger.databases import LedgerError
+from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt
+from sudare.ledger._book import Ledger, rekey
+from sudare.ledger._chain import Anchor, Reason
+from sudare.ledger._databases import LedgerError
 
-__all__ = ["Account", "BudgetExceeded", "Entry", "Ledger", "LedgerError", "Receipt"]
+__all__ = [
+    "Account",
+    "Anchor",
+    "BudgetExceeded",
+    "Entry",
+    "Ledger",
+    "LedgerError",
+    "Reason",
+    "Receipt",
+    "rekey",
+]

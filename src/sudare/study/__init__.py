@@ -1,6 +1,6 @@
 """The public contract between organisations, and the way from their tables to bounded rows."""
 
-from sudare.study.contract import (
+from sudare.study._contract import (
     Categories,
     Column,
     Feature,
@@ -11,8 +11,9 @@ from sudare.study.contract import (
     Terms,
     label_text,
 )
-from sudare.study.tables import Block, header, raw_content, read_blocks, read_table
-from sudare.study.text import Problem, StudyInvalid, draft_study, parse_study, read_study
+from sudare.study._sources import header, raw_content
+from sudare.study._tables import Block, read_blocks, read_every_row, read_table
+from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
 
 __all__ = [
     "Block",
@@ -32,6 +33,7 @@ __all__ = [
     "parse_study",
     "raw_content",
     "read_blocks",
+    "read_every_row",
     "read_study",
     "read_table",
 ]

@@ -1,67 +1,8 @@
 // The browser's client under node, against a collector that this script plays: prints what failed.
 import assert from "node:assert/strict";
-import { Client, MemoryStore, SudareError } from "./client.js";
+import { MemoryStore, SudareError } from "./client.js";
 import { digest, enrol, lawOf, surveyOf } from "./pages/rules.js";
-
-const START = 1_796_083_200; // 2026-12-01T00:00:00Z
-const SURVEY = {
-  name: "s",
-  question: "",
-  rounds: 6,
-  epsilon: 1.0,
-  method: "rappor",
-  slots: 1,
-  threshold: null,
-  changes: null,
-  start: "2026-12-01T00:00:00Z",
-  round_seconds: 60.0,
-};
-
-class Pretend {
-  constructor(survey = SURVEY, grace = 6) {
-    Object.assign(this, { survey, grace, time: START, ahead: 0, offline: false });
-    Object.assign(this, { asked: [], heard: [], faults: [], lies: {}, ticket: {} });
-  }
-  at(round) {
-    this.time = START + 60 * round;
-  }
-  async join(store = new MemoryStore(), more = {}) {
-    const clock = () => this.time;
-    return Client.join("http://collector/", { store, clock, fetch: (...a) => this.fetch(...a), ...more });
-  }
-  describe() {
-    const law = lawOf(surveyOf(this.survey));
-    return {
-      ...this.survey,
-      digest: digest(surveyOf(this.survey)),
-      law: { ...law, near_weight: String(law.near_weight), far_weight: String(law.far_weight) },
-      now: new Date(1000 * (this.time + this.ahead)).toISOString(),
-      grace_seconds: this.grace,
-      late_seconds: 0,
-      ...this.lies,
-    };
-  }
-  async fetch(url, { method = "GET", body } = {}) {
-    const what = url.split("/").at(-1);
-    this.asked.push(`${method} ${what}`);
-    if (this.offline) throw new TypeError("offline");
-    const id = digest(surveyOf(this.survey)).slice(0, 16);
-    if (method === "GET" && what === "surveys") return json(200, { surveys: [this.describe()] });
-    if (method === "GET") return what === id ? json(200, this.describe()) : refusal(404, "unknown_survey");
-    if (what === "tickets") {
-      const rounds = this.survey.method === "masks" ? [1, 3, 4] : [];
-      const issued = { survey: digest(surveyOf(this.survey)), serial: 7, mark: "AAECAwQFBgcICQoLDA0ODw", rounds, level: 0 };
-      return json(201, { tickets: [{ ...issued, ...this.ticket }] });
-    }
-    this.heard.push(JSON.parse(body));
-    const fault = this.faults.shift() ?? 204;
-    if (fault === "lost") throw new TypeError("lost");
-    return fault === 204 ? new Response(null, { status: 204 }) : refusal(...fault);
-  }
-}
-
-const json = (status, value, headers = {}) => new Response(JSON.stringify(value), { status, headers });
-const refusal = (status, code, headers) => json(status, { error: { code, message: `It was ${code}.` } }, headers);
+import { json, Pretend, run, START, SURVEY } from "./pretend.mjs";
 
 const tests = {
   async "reports once in every round, by coins drawn when it joined"() {
@@ -214,6 +155,24 @@ const tests = {
       await assert.rejects(pretend.join(), { code: "ticket" });
     }
   },
+  async "a tree's flips are as many as the survey says, and no lie about them is believed"() {
+    const plain = { ...SURVEY, method: "tree", changes: 4 };
+    const few = { ...plain, flips: "stretches" };
+    for (const [survey, level, many] of [[plain, 2, 4], [few, 0, 4], [few, 1, 3], [few, 2, 1]]) {
+      const pretend = new Pretend(survey);
+      pretend.ticket = { level };
+      const store = new MemoryStore();
+      const client = await pretend.join(store);
+      assert.equal(client.state.flips.length, many);
+      assert.deepEqual((await pretend.join(store)).state, client.state);
+    }
+    for (const [survey, flips] of [[plain, "stretches"], [few, undefined], [few, "x"], [few, null], [SURVEY, "stretches"]]) {
+      const pretend = new Pretend(survey);
+      pretend.lies = { flips };
+      await assert.rejects(pretend.join(), SudareError);
+      assert.deepEqual(pretend.asked, ["GET surveys"]);
+    }
+  },
   async "takes a ticket from others"() {
     const pretend = new Pretend();
     const issued = { survey: digest(surveyOf(SURVEY)), serial: 9, mark: "AAECAwQFBgcICQoLDA0ODw" };
@@ -321,8 +280,4 @@ const tests = {
   },
 };
 
-const failed = {};
-for (const [name, test] of Object.entries(tests)) {
-  await test().catch((error) => (failed[name] = String(error.stack)));
-}
-console.log(JSON.stringify({ passed: Object.keys(tests).length - Object.keys(failed).length, failed }));
+await run(tests);

@@ -5,8 +5,8 @@ import { answer, digest, enrol, lawOf, pack, slotIn, surveyOf, total } from "./p
 const wrong = [];
 for (const [number, expected] of JSON.parse(readFileSync(process.argv[2], "utf8")).entries()) {
   const survey = surveyOf(expected.survey);
-  const law = lawOf(survey);
   const { ticket } = expected;
+  const law = lawOf(survey, ticket.level);
   const words = expected.words.map(BigInt);
   let used = 0;
   const tape = (count) => {

@@ -13,9 +13,11 @@
 
 import {
   answer,
+  checkState,
   checkTicket,
   digest,
   enrol,
+  isSeconds,
   lawOf,
   roundOf,
   slotIn,
@@ -64,10 +66,9 @@ export class BrowserStore {
     return (await this.#change(() => undefined)) ?? null;
   }
   async save(state, seen) {
-    const before = await this.#change((saved) =>
-      (saved?.revision ?? null) === seen ? state : undefined,
-    );
-    return (before?.revision ?? null) === seen;
+    // An entry that lost its revision is not an empty one: it is never written over.
+    const expected = (saved) => (saved === undefined ? null : saved?.revision) === seen;
+    return expected(await this.#change((saved) => (expected(saved) ? state : undefined)));
   }
   /** What was saved; `next(it)` is put in its place, in one transaction, unless undefined. */
   async #change(next) {
@@ -105,7 +106,7 @@ export class Client {
     const client = new Client();
     const base = String(url).replace(/\/+$/, "");
     Object.assign(client, { base, store, clock, offset: 0, fetch: fetch.bind(globalThis) });
-    client.state = await store.load();
+    client.state = await client.#saved();
     const described = await client.#describe();
     if (described !== null) client.#check(described);
     const { epsilon } = described ?? client.survey;
@@ -163,7 +164,7 @@ export class Client {
    * when the bit was true, in seconds since 1970, if that was not now. The report, or null.
    */
   async report(bit, at = null) {
-    if (bit !== 0 && bit !== 1) throw new SudareError("Expected bit to be 0 or 1.");
+    if (![0, 1, false, true].includes(bit)) throw new SudareError("Expected bit to be 0 or 1.");
     const round = this.roundAt((at ?? this.clock()) + this.offset);
     if (round > this.roundAt(this.now())) throw new SudareError("Expected a time that has been.");
     let said = null;
@@ -172,7 +173,7 @@ export class Client {
       const passed = round < this.state.round && !(slot in this.state.sent);
       if (slot === null || passed) break;
       if (!(slot in this.state.sent)) {
-        const after = answer(this.survey, this.state, round, slot, bit);
+        const after = answer(this.survey, this.state, round, slot, bit ? 1 : 0);
         if (!(await this.#save(after))) continue; // another tab was first: look again
       }
       said = this.reports().find((report) => report.slot === slot);
@@ -265,8 +266,7 @@ export class Client {
       far_weight === String(law.far_weight);
     if (!same) throw new SudareError("The collector's survey is not what it says.", "law");
     if (survey.start === null) throw new SudareError("The survey has no beginning yet.");
-    const seconds = (x) => typeof x === "number" && x >= 0 && x <= 1e9;
-    if (!seconds(described.grace_seconds) || !seconds(described.late_seconds)) {
+    if (!isSeconds(described.grace_seconds) || !isSeconds(described.late_seconds)) {
       throw new SudareError("The collector describes a survey that cannot be.");
     }
   }
@@ -278,8 +278,10 @@ export class Client {
     checkTicket(survey, ticket);
     const { grace_seconds: grace, late_seconds: late } = described;
     const fresh = { ...enrol(survey, ticket, words), survey, ticket, grace, late };
-    this.state = { ...fresh, settled: 0, lost: 0, revision: 0 };
-    if (!(await this.store.save(this.state, null))) this.state = await this.store.load();
+    await this.store.save({ ...fresh, settled: 0, lost: 0, revision: 0 }, null);
+    // What counts is what the store holds, which may be another tab's.
+    this.state = await this.#saved();
+    if (this.state === null) throw gone();
     // A browser that clears what it keeps would have new coins drawn, and another budget spent.
     globalThis.navigator?.storage?.persist?.().catch(() => {});
   }
@@ -300,12 +302,20 @@ export class Client {
   async #save(state) {
     const next = { ...state, revision: this.state.revision + 1 };
     const saved = await this.store.save(next, this.state.revision);
-    const known = saved ? next : await this.store.load();
-    if (known === null) {
-      throw new SudareError("What was saved is gone: this ticket cannot be used again.", "storage");
+    const known = saved ? next : await this.#saved();
+    if (known === null) throw gone();
+    if (!saved && !follows(known, this.state)) {
+      throw new SudareError("What was saved was put back, or is another device's.", "state");
     }
     this.state = known;
     return saved;
+  }
+
+  /** What the store holds, checked; null if that is nothing. */
+  async #saved() {
+    const state = (await this.store.load()) ?? null;
+    if (state !== null) checkState(state);
+    return state;
   }
 
   #ask(path, request) {
@@ -324,6 +334,16 @@ export class Client {
       signal: AbortSignal.timeout(1000 * LONGEST_SECONDS),
     });
   }
+}
+
+const gone = () =>
+  new SudareError("What was saved is gone: this ticket cannot be used again.", "storage");
+
+/** Whether a state is a later one of the same device: with its ticket, its coins, all it said. */
+function follows(later, state) {
+  const same = (field) => JSON.stringify(later[field]) === JSON.stringify(state[field]);
+  const kept = Object.entries(state.sent).every(([slot, bit]) => later.sent[slot] === bit);
+  return later.revision > state.revision && ["ticket", "flips", "coins"].every(same) && kept;
 }
 
 /** An answer's JSON; one that does not end is not read. */

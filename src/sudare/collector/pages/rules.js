@@ -22,11 +22,12 @@ export class SudareError extends Error {
 
 // The law of a user's coins, in whole numbers -----------------------------------------------------
 
-/** The law that a survey's public fields call for. */
-export function lawOf(survey) {
+/** The law that a survey's public fields call for; a tree may have one for each level. */
+export function lawOf(survey, level = 0) {
   if (survey.method === "rappor") return maskLaw(survey.epsilon / survey.rounds, 1, 0);
   if (survey.method === "tree") {
-    return bestLaw(survey.epsilon, Math.min(survey.changes, survey.rounds));
+    const reports = slotsOf(survey, { level: survey.flips ? level : 0 });
+    return bestLaw(survey.epsilon, Math.min(survey.changes, reports));
   }
   if (survey.threshold === null) return bestLaw(survey.epsilon, survey.slots);
   return maskLaw(survey.epsilon, survey.slots, survey.threshold);
@@ -143,7 +144,7 @@ function nextBelow(value) {
 /** The survey in a collector's description, checked. */
 export function surveyOf(described) {
   const { name, question, rounds, epsilon, method, slots, threshold, changes } = described ?? {};
-  const { start, round_seconds } = described ?? {};
+  const { start, round_seconds, flips } = described ?? {};
   const whole = (x, low, high) => Number.isInteger(x) && x >= low && x <= high;
   const masks = method === "masks";
   const sound =
@@ -157,12 +158,13 @@ export function surveyOf(described) {
     (masks ? whole(slots, 1, Math.min(rounds, MAX_SLOTS)) : slots === 1) &&
     (threshold === null || (masks && whole(threshold, 0, slots - 1))) &&
     (method === "tree" ? whole(changes, 1, MAX_SLOTS) : changes === null) &&
+    (flips === undefined || (method === "tree" && flips === "stretches")) &&
     (start === null
       ? round_seconds === null
       : INSTANT.test(start) && typeof round_seconds === "number" && round_seconds > 0);
   if (!sound) throw new SudareError("The collector describes a survey that cannot be.");
   const survey = { name, question, rounds, epsilon, method, slots, threshold, changes };
-  return { ...survey, start: start && canonical(start), round_seconds };
+  return { ...survey, ...(flips && { flips }), start: start && canonical(start), round_seconds };
 }
 
 /** An instant as Python's encoder writes it: with all six digits of a fraction, or none. */
@@ -176,6 +178,7 @@ export function digest(survey) {
   const real = (x) => (x === null ? "null" : decimal(x));
   const text =
     `{"changes":${survey.changes},"epsilon":${real(survey.epsilon)},` +
+    (survey.flips === undefined ? "" : `"flips":"${survey.flips}",`) +
     `"method":"${survey.method}","name":${JSON.stringify(survey.name)},` +
     `"question":${JSON.stringify(survey.question)},` +
     `"round_seconds":${real(survey.round_seconds)},"rounds":${survey.rounds},` +
@@ -270,7 +273,7 @@ export function roundOf(survey, ticket, slot) {
 /** A new state: all secret coins for a ticket, from `words(n)`, which gives n random words. */
 export function enrol(survey, ticket, words) {
   const slots = slotsOf(survey, ticket);
-  const law = lawOf(survey);
+  const law = lawOf(survey, ticket.level);
   const coins = [];
   if (survey.method === "tree") {
     const drawn = words(Math.ceil(slots / 64));
@@ -307,15 +310,84 @@ function* streamOf(words, atOnce) {
   for (;;) yield* words(atOnce);
 }
 
+/** Of two bits, whether they differ. JavaScript's own `bit ^ undefined` is the bit in the clear. */
+export function xor(bit, coin) {
+  if (!isBit(bit) || !isBit(coin)) {
+    throw new SudareError("Expected a bit and a coin of 0 or 1: nothing was said.", "state");
+  }
+  return bit ^ coin;
+}
+
+const isBit = (x) => x === 0 || x === 1;
+
 /** The state after a slot has been answered for this bit; what was said is in its `sent`. */
 export function answer(survey, state, round, slot, bit) {
   let { moves } = state;
   let said;
-  if (survey.method !== "tree") said = bit ^ state.flips[slot];
-  else if (bit === state.bit || moves === state.flips.length) said = state.coins[slot];
-  else said = Number(bit > state.bit) ^ state.flips[moves++];
+  if (survey.method !== "tree") {
+    said = xor(bit, state.flips[slot]);
+  } else {
+    // Both coins are looked at, whatever the bit: which of them is missing must not show.
+    const still = xor(0, state.coins[slot]);
+    const used = moves === state.flips.length;
+    const moved = used ? still : xor(Number(bit > state.bit), state.flips[moves]);
+    said = xor(bit, state.bit) ? moved : still;
+    moves += used ? 0 : xor(bit, state.bit);
+  }
   return { ...state, sent: { ...state.sent, [slot]: said }, round, bit, moves };
 }
+
+/**
+ * Refuse a saved state that does not fit its survey and its ticket: a coin that is missing, or of
+ * another survey, would tell the bit. Nothing is put right, for coins are drawn once.
+ */
+export function checkState(state) {
+  let sound = false;
+  try {
+    const { start } = surveyOf(state.survey);
+    checkTicket(state.survey, state.ticket);
+    sound = start !== null && fits(state);
+  } catch {
+    // Not even of the right shape.
+  }
+  if (!sound) {
+    const gone = "What was saved is damaged, and its coins cannot be drawn again";
+    throw new SudareError(`${gone}: this ticket is lost, and nothing was sent.`, "state");
+  }
+}
+
+function fits({ survey, ticket, flips, coins, sent, round, bit, moves, ...rest }) {
+  const slots = slotsOf(survey, ticket);
+  const many = survey.method === "rappor" ? slots : lawOf(survey, ticket.level).slots;
+  const answered = Object.keys(sent).map(Number); // in order, as JavaScript keeps such keys
+  const last = answered.length ? roundOf(survey, ticket, answered.at(-1)) : -1;
+  return (
+    typeof sent === "object" &&
+    !Array.isArray(sent) &&
+    areBits(flips, many) &&
+    areBits(coins, survey.method === "tree" ? slots : 0) &&
+    areBits(Object.values(sent), answered.length) &&
+    Object.keys(sent).every((slot, i) => slot === String(answered[i])) &&
+    answered.every((slot) => isWhole(slot, slots)) &&
+    round === last &&
+    isBit(bit) &&
+    isWhole(moves, Math.min(many, answered.length) + 1) &&
+    isWhole(rest.settled, slots + 1) &&
+    (rest.settled === 0 || rest.settled - 1 in sent) &&
+    isWhole(rest.lost, slots + 1) &&
+    isWhole(rest.revision, Number.MAX_SAFE_INTEGER) &&
+    isSeconds(rest.grace) &&
+    isSeconds(rest.late)
+  );
+}
+
+// A gap in a list is no item to `every`; here it is.
+const areBits = (list, many) =>
+  Array.isArray(list) && list.length === many && Array.from(list).every(isBit);
+const isWhole = (x, end) => Number.isInteger(x) && x >= 0 && x < end;
+
+/** How long a collector may wait for reports. */
+export const isSeconds = (x) => typeof x === "number" && x >= 0 && x <= 1e9;
 
 /** The record of 29 bytes that relays send. */
 export function pack(report) {
@@ -331,15 +403,15 @@ export function pack(report) {
 /** What a device can check without the collector's key: its slots are rounds, each once. */
 export function checkTicket(survey, ticket) {
   const { survey: bound, serial, mark, rounds, level } = ticket;
-  const whole = (x, high) => Number.isInteger(x) && x >= 0 && x < high;
   const several = survey.method !== "tree" && survey.method !== "rappor";
+  const due = (each, i, all) => isWhole(each, survey.rounds) && (!i || each > all[i - 1]);
   const sound =
     bound === digest(survey) &&
-    whole(serial, 2 ** 48) &&
+    isWhole(serial, 2 ** 48) &&
     /^[\w-]{22}$/.test(mark) &&
     Array.isArray(rounds) &&
     rounds.length === (several ? survey.slots : 0) &&
-    rounds.every((each, i) => whole(each, survey.rounds) && (!i || each > rounds[i - 1])) &&
-    (survey.method !== "tree" || whole(level, Math.floor(Math.log2(survey.rounds)) + 1));
+    Array.from(rounds).every(due) &&
+    (survey.method !== "tree" || isWhole(level, Math.floor(Math.log2(survey.rounds)) + 1));
   if (!sound) throw new SudareError("The collector issued a ticket of another survey.", "ticket");
 }

@@ -1,7 +1,7 @@
 // A visitor's browser as one of the survey's devices: the answer, the coin, and what is sent.
 
 import { BrowserStore, Client } from "../client.js";
-import { answer, attenuation, lawOf, roundOf, slotIn, slotsOf, surveyOf } from "./rules.js";
+import { answer, attenuation, lawOf, roundOf, slotIn, slotsOf, surveyOf, xor } from "./rules.js";
 import * as words from "./words.js";
 
 const BASE = new URL("..", import.meta.url).href;
@@ -39,7 +39,7 @@ async function main() {
   $("toss").addEventListener("click", toss);
   seen.store = new BrowserStore(seen.described.id);
   const known = await seen.store.load().catch(() => null);
-  if (known) await join();
+  if (known !== null) await join();
   else invite();
   setInterval(step, Math.max(100, Math.min(500, survey.round_seconds * 100)));
 }
@@ -119,7 +119,7 @@ function showCoin(survey, state, slot, coming) {
   $("coin").dataset.face = face;
   const said = { truth: "Tell the truth", opposite: "Say the opposite", fair: "A fair coin" };
   $("coin-word").textContent = said[face];
-  const chance = words.sharePlain(truthChance(survey));
+  const chance = words.sharePlain(truthChance(survey, state.ticket.level));
   const kept = "It fell when you took part, and never falls again.";
   $("coin-note").textContent =
     survey.method === "tree"
@@ -198,7 +198,7 @@ function showLog(client) {
     const face = faceOf(survey, state, slot);
     const told = { truth: "truth", opposite: "opposite", fair: "–" }[face];
     const round = roundOf(survey, ticket, slot);
-    const answered = face === "fair" ? "–" : yesNo(said ^ Number(face === "opposite"));
+    const answered = face === "fair" ? "–" : yesNo(xor(said, Number(face === "opposite")));
     const arrived = slot < state.settled ? "has it" : "not yet";
     const row = document.createElement("tr");
     for (const text of [words.count(round), answered, told, wordFor(survey, said), arrived]) {
@@ -274,8 +274,9 @@ function wordFor(survey, said) {
   return yesNo(said);
 }
 
-function truthChance(survey) {
-  const [a, b] = attenuation(lawOf(survey));
+/** Where levels differ, the least of them, unless one is given. */
+function truthChance(survey, level = 0) {
+  const [a, b] = attenuation(lawOf(survey, level));
   return (1 + Number((a * 10n ** 15n) / b) / 1e15) / 2;
 }
 

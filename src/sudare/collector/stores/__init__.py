@@ -7,19 +7,22 @@ raises `StoreUnavailable` may or may not have taken effect; doing the same again
 """
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare import checks
+from sudare.foundations import checks
+from sudare.storage.postgres import is_address, parse_address
 
 Counts = NDArray[np.int64]
+Run = Callable[..., Any]
+"""Executes a statement with its values."""
 
 
 class StoreUnavailable(checks.SudareError):
@@ -36,6 +39,9 @@ class Verdict(IntEnum):
     TOO_EARLY = 4
     TOO_LATE = 5
     MALFORMED = 6
+
+
+REASONS = tuple(verdict.name.lower() for verdict in Verdict)
 
 
 class Group(NamedTuple):
@@ -95,97 +101,182 @@ class Progress(NamedTuple):
     """State of the smoothing filter after the last published round."""
 
 
-class Closing(Protocol):
+class Closing:
     """A transaction during which no report is counted."""
 
-    progress: Progress
-    issued: int
+    def __init__(self, store: "Store", run: Run) -> None:
+        self._store, self._run = store, run
+        self.progress = read_progress(run)
+        ((issued,),) = run("SELECT CAST(sum(next - first) AS INT8) FROM collector_ranges")
+        self.issued: int = issued
 
     def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
         """Reporters and ones."""
-        ...
+        return self._store._counts(self._run, cells)
 
-    def rows(self, first: int, beyond: int) -> list[Row]: ...
+    def rows(self, first: int, beyond: int) -> list[Row]:
+        return _rows(self._run, first, beyond)
 
     def record(self, rows: Sequence[Row], progress: Progress) -> None:
         """Publish rounds, or replace them by their revision."""
-        ...
+        for row in rows:
+            values = [None if value != value else value for value in row]  # NULL for NaN
+            self._run("DELETE FROM collector_rounds WHERE round = ?", row.round)
+            self._run("INSERT INTO collector_rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
+        self._run(
+            "UPDATE collector_progress SET published = ?, sealed = ?, smoother = ?", *progress
+        )
+        self.progress = progress
 
 
-class Store(Protocol):
+class Store(ABC):
+    """What both kinds have in common, in statements that both databases understand.
+
+    Values stand for question marks. The tables are called collector_…; a file of its own leaves
+    that out.
+    """
+
     place: str
     """For messages; without a password."""
     shared: bool
     """Whether other collectors may be using it."""
+    _among: str
+    """How to ask for any of a list of numbers, as `_numbers` gives it."""
+    _add_refusals: str
+    _shard: tuple[int, ...] = ()
+    """Which counts are this collector's own."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Run]:
+        """To look something up."""
+
+    @abstractmethod
+    def _writing(self, alone: bool = False) -> AbstractContextManager[Run]:
+        """A transaction; `alone` is without any report being counted, or ticket issued."""
+
+    @abstractmethod
+    def _numbers(self, numbers: NDArray[np.int64]) -> Any:
+        """Whole numbers as one value of a query."""
 
     def meta(self) -> dict[str, bytes]:
         """Named values; empty before `found`."""
-        ...
+        with self._reading() as run:
+            return dict(run("SELECT name, value FROM collector_meta"))
 
     def found(self, values: Mapping[str, bytes], secret: bytes) -> None:
         """Set up an empty store with its first ticket key; nothing if somebody has done so."""
-        ...
+        with self._writing(alone=True) as run:
+            if run("SELECT 1 FROM collector_meta").fetchone():
+                return
+            for name, value in values.items():
+                run("INSERT INTO collector_meta VALUES (?, ?)", name, value)
+            run("INSERT INTO collector_ranges VALUES (0, 0, ?)", secret)
+            run("INSERT INTO collector_progress VALUES (0, 0, 0, ?)", b"")
 
-    def set_meta(self, name: str, value: bytes) -> None: ...
+    def set_meta(self, name: str, value: bytes) -> None:
+        with self._writing() as run:
+            run(
+                "INSERT INTO collector_meta VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                name,
+                value,
+            )
 
     def ranges(self) -> list[KeyRange]:
         """In order."""
-        ...
+        with self._reading() as run:
+            found = run("SELECT first, next, secret FROM collector_ranges ORDER BY first")
+            return [KeyRange(*row) for row in found]
 
     def add_range(self, secret: bytes, multiple: int) -> None:
         """From the next multiple on, issue tickets with another key."""
-        ...
+        with self._writing(alone=True) as run:
+            first, following, _ = last_range(run)
+            if first == following:  # no ticket has been made with it
+                run("UPDATE collector_ranges SET secret = ? WHERE first = ?", secret, first)
+            else:
+                aligned = -(-following // multiple) * multiple
+                run("INSERT INTO collector_ranges VALUES (?, ?, ?)", aligned, aligned, secret)
 
+    @abstractmethod
     def issue(self, count: int) -> tuple[int, bytes]:
         """The first of `count` numbers that nobody had before, and the secret of their range."""
-        ...
 
+    @abstractmethod
     def count(self, group: Group) -> NDArray[np.uint8]:
         """For each report COUNTED, REPEATED, or TOO_LATE for one whose round is sealed."""
-        ...
 
+    @abstractmethod
     def used(
         self, banks: NDArray[np.int64] | int, serials: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
         """Which have been counted; where a bank has been forgotten none."""
-        ...
 
-    def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]: ...
+    def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
+        with self._reading() as run:
+            return self._counts(run, cells)
 
-    def progress(self) -> Progress: ...
+    def progress(self) -> Progress:
+        with self._reading() as run:
+            return read_progress(run)
 
     def rows(self, first: int, beyond: int) -> list[Row]:
         """Published rounds in [first, beyond)."""
-        ...
+        with self._reading() as run:
+            return _rows(run, first, beyond)
 
-    def closing(self) -> AbstractContextManager[Closing]: ...
+    @contextmanager
+    def closing(self) -> Iterator[Closing]:
+        with self._writing(alone=True) as run:
+            yield Closing(self, run)
 
+    @abstractmethod
     def tidy(self) -> None:
         """Forget a little of what is not needed any more: banks of sealed rounds."""
-        ...
 
     def refused(self, reasons: Mapping[str, int]) -> None:
         """Add to the numbers of refusals."""
-        ...
+        with self._writing() as run:
+            for reason, number in reasons.items():
+                run(self._add_refusals, *self._shard, reason, number)
 
-    def refusals(self) -> dict[str, int]: ...
+    def refusals(self) -> dict[str, int]:
+        with self._reading() as run:
+            found = run("SELECT reason, sum(number) FROM collector_refusals GROUP BY reason")
+            return {reason: int(number) for reason, number in found}
 
+    @abstractmethod
     def raw(self, most: int) -> list[tuple[int, bytes]]:
         """The oldest raw reports this collector has kept, about `most` bytes, with numbers."""
-        ...
 
-    def drop_raw(self, numbers: Sequence[int]) -> None: ...
+    def drop_raw(self, numbers: Sequence[int]) -> None:
+        with self._writing() as run:
+            chosen = self._numbers(np.array(numbers, np.int64))
+            run(f"DELETE FROM collector_raw WHERE number {self._among}", chosen)
 
+    @abstractmethod
     def close(self) -> None: ...
+
+    def _counts(self, run: Run, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
+        found = run(
+            "SELECT cell, CAST(sum(reporters) AS INT8), CAST(sum(ones) AS INT8) "
+            f"FROM collector_counts WHERE cell {self._among} GROUP BY cell",
+            self._numbers(cells),
+        )
+        sums = {cell: (reporters, ones) for cell, reporters, ones in found}
+        both = [sums.get(cell, (0, 0)) for cell in cells.tolist()]
+        reporters, ones = np.array(both, np.int64).reshape(-1, 2).T
+        return reporters, ones
 
 
 def open_store(url: str | Path) -> Store:
     """The store behind a path (SQLite) or a postgresql:// address."""
     text = str(url)
-    if re.match(r"postgres(ql)?://", text):
+    if is_address(text):
+        address = parse_address(text)  # says so if there is no driver
         from sudare.collector.stores.postgres import PostgreSQL
 
-        return PostgreSQL(text)
+        return PostgreSQL(address)
     if "://" in text:
         raise checks.InvalidInput(
             "Expected a path for the store, or an address that begins with postgresql://"
@@ -195,10 +286,27 @@ def open_store(url: str | Path) -> Store:
     return SQLite(Path(text))
 
 
-def read_row(values: Sequence[Any]) -> Row:
-    """A published round from a database, where NaN is NULL."""
-    numbers: list[Any] = [math.nan if value is None else value for value in values]
-    return Row(*numbers)
+def read_progress(run: Run) -> Progress:
+    found = run("SELECT published, sealed, smoother FROM collector_progress").fetchone()
+    return Progress(*(found or (0, 0, b"")))
+
+
+def last_range(run: Run) -> KeyRange:
+    """The one from which tickets are issued."""
+    return KeyRange(
+        *run(
+            "SELECT first, next, secret FROM collector_ranges ORDER BY first DESC LIMIT 1"
+        ).fetchone()
+    )
+
+
+def _rows(run: Run, first: int, beyond: int) -> list[Row]:
+    found = run(
+        "SELECT * FROM collector_rounds WHERE round >= ? AND round < ? ORDER BY round",
+        first,
+        beyond,
+    )
+    return [Row._make(math.nan if value is None else value for value in row) for row in found]
 
 
 def tally(cells: NDArray[np.int64], bits: NDArray[np.uint8]) -> list[tuple[int, int, int]]:

@@ -7,50 +7,33 @@ then does not. Each collector adds to counts of its own (its *shard*), so that n
 another's rows. A connection that is lost is opened anew by the next call.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import struct
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 
-from sudare import checks
 from sudare.collector.stores import (
-    Closing,
-    Counts,
     Group,
-    KeyRange,
-    Progress,
-    Row,
+    Run,
+    Store,
     StoreUnavailable,
     Verdict,
-    read_row,
     tally,
 )
-from sudare.collector.stores.schemas import ADD_COUNTS, COUNT_NEW, POSTGRESQL
-
-try:
-    import psycopg
-
-    from sudare.collector.stores.numbers import Numbers, NumbersDumper
-except ImportError:
-    raise checks.InvalidInput(
-        "A store in PostgreSQL needs the driver: pip install 'sudare[postgres]'"
-    ) from None
+from sudare.storage import postgres
 
 _SHARDS = 64
 _GATE, _MOVER, _SETUP = -1, -2, -3
 _TRIES = 5
 _FORGOTTEN_AT_ONCE = 50_000
-_DEFAULTS = {
-    "application_name": "sudare collector",
-    "connect_timeout": "5",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "20000",
-}
+_INT8, _INT8_ARRAY = 20, 1016
+"""PostgreSQL's numbers for these types."""
 _SESSION = """
 SET synchronous_commit = on;
 SET lock_timeout = '10s';
@@ -60,77 +43,33 @@ SET default_transaction_isolation = 'read committed'
 """
 
 
-class PostgreSQL:
+class PostgreSQL(Store):
     """A store that collectors share."""
 
     shared = True
+    _among = "= ANY (?)"
+    _add_refusals = (
+        "INSERT INTO collector_refusals AS kept VALUES (?, ?, ?) ON CONFLICT "
+        "(shard, reason) DO UPDATE SET number = kept.number + excluded.number"
+    )
 
-    def __init__(self, address: str) -> None:
-        try:
-            parts = urlsplit(address)
-            parts.port  # noqa: B018  (raises for one that is not a number)
-            self.place = f"{parts.scheme}://{parts.hostname}{parts.path}"  # without the password
-            given = psycopg.conninfo.conninfo_to_dict(address)
-        except (ValueError, psycopg.Error):
-            # `from None`, and not a word of theirs: they quote the address, password and all.
-            raise checks.InvalidInput(
-                "Expected an address like postgresql://user@host:5432/database; in a password, "
-                "write special characters as %40 and the like"
-            ) from None
-        self._address: dict[str, Any] = _DEFAULTS | given
+    def __init__(self, address: postgres.Address) -> None:
+        self.place, self._address = address.place, address
         self._connection: psycopg.Connection[Any] | None = None
         self._mover = False
         with self._transaction() as run:
             if run("SELECT to_regclass('collector_progress')").fetchone() != (None,):
                 return
         with self._transaction(_SETUP) as run:
-            for statement in POSTGRESQL.split(";"):
+            for statement in SCHEMA.split(";"):
                 run(statement)
-
-    def meta(self) -> dict[str, bytes]:
-        with self._transaction() as run:
-            return dict(run("SELECT name, value FROM collector_meta"))
-
-    def found(self, values: Mapping[str, bytes], secret: bytes) -> None:
-        with self._transaction(_GATE) as run:
-            if run("SELECT 1 FROM collector_meta").fetchone():
-                return
-            for name, value in values.items():
-                run("INSERT INTO collector_meta VALUES (%s, %s)", name, value)
-            run("INSERT INTO collector_ranges VALUES (0, 0, %s)", secret)
-            run("INSERT INTO collector_progress VALUES (0, 0, 0, '')")
-
-    def set_meta(self, name: str, value: bytes) -> None:
-        with self._transaction() as run:
-            run(
-                "INSERT INTO collector_meta VALUES (%s, %s) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                name,
-                value,
-            )
-
-    def ranges(self) -> list[KeyRange]:
-        with self._transaction() as run:
-            found = run("SELECT first, next, secret FROM collector_ranges ORDER BY first")
-            return [KeyRange(*row) for row in found]
-
-    def add_range(self, secret: bytes, multiple: int) -> None:
-        with self._transaction(_GATE) as run:
-            first, following = run(
-                "SELECT first, next FROM collector_ranges ORDER BY first DESC LIMIT 1"
-            ).fetchone()
-            if first == following:  # no ticket has been made with it
-                run("UPDATE collector_ranges SET secret = %s WHERE first = %s", secret, first)
-            else:
-                aligned = -(-following // multiple) * multiple
-                run("INSERT INTO collector_ranges VALUES (%s, %s, %s)", aligned, aligned, secret)
 
     def issue(self, count: int) -> tuple[int, bytes]:
         with self._transaction(_GATE, shared=True) as run:
             following, secret = run(
-                "UPDATE collector_ranges SET next = next + %s "
+                "UPDATE collector_ranges SET next = next + ? "
                 "WHERE first = (SELECT max(first) FROM collector_ranges) "
-                "RETURNING next - %s, secret",
+                "RETURNING next - ?, secret",
                 count,
                 count,
             ).fetchone()
@@ -151,47 +90,14 @@ class PostgreSQL:
         with self._transaction() as run:
             return _used(run, banks, serials)
 
-    def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
-        with self._transaction() as run:
-            return _counts(run, cells)
-
-    def progress(self) -> Progress:
-        with self._transaction() as run:
-            return _progress(run)
-
-    def rows(self, first: int, beyond: int) -> list[Row]:
-        with self._transaction() as run:
-            return _rows(run, first, beyond)
-
-    @contextmanager
-    def closing(self) -> Iterator[Closing]:
-        with self._transaction(_GATE) as run:
-            yield _Closing(run)
-
     def tidy(self) -> None:
         with self._transaction() as run:
             run(
                 "DELETE FROM collector_used WHERE ctid = ANY (ARRAY ("
                 "SELECT ctid FROM collector_used WHERE bank >= 1 "
-                "AND bank <= (SELECT sealed FROM collector_progress) LIMIT %s))",
+                "AND bank <= (SELECT sealed FROM collector_progress) LIMIT ?))",
                 _FORGOTTEN_AT_ONCE,
             )
-
-    def refused(self, reasons: Mapping[str, int]) -> None:
-        with self._transaction() as run:
-            for reason, number in reasons.items():
-                run(
-                    "INSERT INTO collector_refusals AS kept VALUES (%s, %s, %s) ON CONFLICT "
-                    "(shard, reason) DO UPDATE SET number = kept.number + excluded.number",
-                    self._shard,
-                    reason,
-                    number,
-                )
-
-    def refusals(self) -> dict[str, int]:
-        with self._transaction() as run:
-            found = run("SELECT reason, sum(number) FROM collector_refusals GROUP BY reason")
-            return {reason: int(number) for reason, number in found}
 
     def raw(self, most: int) -> list[tuple[int, bytes]]:
         """Of all collectors; only one of them moves raw reports at a time."""
@@ -203,14 +109,10 @@ class PostgreSQL:
             found: list[tuple[int, bytes]] = run(
                 "SELECT number, reports FROM (SELECT number, reports, "
                 "sum(length(reports)) OVER (ORDER BY number) - length(reports) AS before "
-                "FROM collector_raw) AS oldest WHERE before < %s ORDER BY number",
+                "FROM collector_raw) AS oldest WHERE before < ? ORDER BY number",
                 most,
             ).fetchall()
             return found
-
-    def drop_raw(self, numbers: Sequence[int]) -> None:
-        with self._transaction() as run:
-            run("DELETE FROM collector_raw WHERE number = ANY (%s)", Numbers(np.array(numbers)))
 
     def close(self) -> None:
         if self._connection is not None:
@@ -232,20 +134,29 @@ class PostgreSQL:
                 order = order[~late[order]]
             mine, serials = banks[order], group.serials[order]
             size = order.size
-            ((new, *which),) = run(COUNT_NEW, Numbers(mine), Numbers(serials), size, size)
+            ((new, *which),) = run(_COUNT_NEW, Numbers(mine), Numbers(serials), size, size)
             if new < size:
                 order = order[_among(mine, serials, list(zip(*which, strict=True)) if new else [])]
             if order.size:
                 sums = np.array(tally(group.cells[order], group.bits[order]))
-                run(ADD_COUNTS, self._shard, *(Numbers(column) for column in sums.T))
+                run(_ADD_COUNTS, *self._shard, *(Numbers(column) for column in sums.T))
                 if group.raw is not None:
                     kept = group.raw[order].tobytes()
-                    run("INSERT INTO collector_raw (reports) VALUES (%s)", kept)
+                    run("INSERT INTO collector_raw (reports) VALUES (?)", kept)
         verdicts[order] = Verdict.COUNTED
         return verdicts
 
+    def _reading(self) -> AbstractContextManager[Run]:
+        return self._transaction()
+
+    def _writing(self, alone: bool = False) -> AbstractContextManager[Run]:
+        return self._transaction(_GATE if alone else None)
+
+    def _numbers(self, numbers: NDArray[np.int64]) -> "Numbers":
+        return Numbers(numbers)
+
     @contextmanager
-    def _transaction(self, lock: int | None = None, shared: bool = False) -> Iterator[Any]:
+    def _transaction(self, lock: int | None = None, shared: bool = False) -> Iterator[Run]:
         """What executes statements that take effect together."""
         try:
             if self._connection is None or self._connection.closed:
@@ -254,7 +165,8 @@ class PostgreSQL:
             assert connection is not None
 
             def run(statement: str, *values: Any) -> Any:
-                return connection.execute(statement, values or None, binary=bool(values))
+                said = statement.replace("?", "%s")
+                return connection.execute(said, values or None, binary=bool(values))
 
             with connection.transaction():
                 if lock is not None:
@@ -265,7 +177,7 @@ class PostgreSQL:
             raise
         except psycopg.Error as problem:
             self._drop()
-            raise self._explained(problem) from None
+            raise StoreUnavailable(f"{self.place}: {postgres.reason(problem)}") from None
         except BaseException:
             # Interrupted in the middle of a conversation: what comes next is not known.
             if self._connection is not None and self._connection.info.transaction_status != 0:
@@ -274,12 +186,12 @@ class PostgreSQL:
 
     def _connect(self) -> None:
         self._drop()
-        connection = psycopg.connect(**self._address, autocommit=True)
+        connection = postgres.connect(self._address, "sudare collector", connect_seconds=5)
         try:
             connection.execute(_SESSION)
             connection.adapters.register_dumper(Numbers, NumbersDumper)
             # A number of one's own; if all are taken, to share one costs time only.
-            self._shard = next(
+            own = next(
                 (
                     shard
                     for shard in range(_SHARDS)
@@ -290,6 +202,7 @@ class PostgreSQL:
                 ),
                 0,
             )
+            self._shard = (own,)
         except BaseException:
             connection.close()
             raise
@@ -302,43 +215,13 @@ class PostgreSQL:
                 self._connection.close()
             self._connection = None
 
-    def _explained(self, problem: Exception) -> StoreUnavailable:
-        reason = (str(problem).strip().splitlines() or ["no answer"])[0]
-        return StoreUnavailable(f"{self.place}: {reason}")
-
-
-class _Closing:
-    def __init__(self, run: Any) -> None:
-        self._run = run
-        self.progress = _progress(run)
-        ((issued,),) = run("SELECT sum(next - first)::int8 FROM collector_ranges")
-        self.issued: int = issued
-
-    def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
-        return _counts(self._run, cells)
-
-    def rows(self, first: int, beyond: int) -> list[Row]:
-        return _rows(self._run, first, beyond)
-
-    def record(self, rows: Sequence[Row], progress: Progress) -> None:
-        for row in rows:
-            values = [None if value != value else value for value in row]
-            self._run("DELETE FROM collector_rounds WHERE round = %s", row.round)
-            self._run(
-                "INSERT INTO collector_rounds VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)", *values
-            )
-        self._run(
-            "UPDATE collector_progress SET published = %s, sealed = %s, smoother = %s", *progress
-        )
-        self.progress = progress
-
 
 def _used(
-    run: Any, banks: NDArray[np.int64] | int, serials: NDArray[np.uint64]
+    run: Run, banks: NDArray[np.int64] | int, serials: NDArray[np.uint64]
 ) -> NDArray[np.bool_]:
     found = run(
         "SELECT bank, serial FROM collector_used "
-        "JOIN unnest(%s, %s) AS wanted (bank, serial) USING (bank, serial)",
+        "JOIN unnest(?, ?) AS wanted (bank, serial) USING (bank, serial)",
         Numbers(np.broadcast_to(banks, serials.shape)),
         Numbers(serials),
     )
@@ -360,30 +243,67 @@ def _among(
     return among
 
 
-def _counts(run: Any, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
-    found = run(
-        "SELECT cell, sum(reporters)::int8, sum(ones)::int8 FROM collector_counts "
-        "WHERE cell = ANY (%s) GROUP BY cell",
-        Numbers(cells),
-    ).fetchall()
-    sums = {cell: (reporters, ones) for cell, reporters, ones in found}
-    both = [sums.get(cell, (0, 0)) for cell in cells.tolist()]
-    reporters, ones = np.array(both, np.int64).reshape(-1, 2).T
-    return reporters, ones
+class Numbers:
+    """Whole numbers on their way into a query, as int8[]."""
+
+    def __init__(self, numbers: NDArray[Any]) -> None:
+        self.numbers = numbers
 
 
-def _progress(run: Any) -> Progress:
-    found = run("SELECT published, sealed, smoother FROM collector_progress").fetchone()
-    return Progress(*(found or (0, 0, b"")))
+class NumbersDumper(Dumper):
+    format = Format.BINARY
+    oid = _INT8_ARRAY
 
-
-def _rows(run: Any, first: int, beyond: int) -> list[Row]:
-    found = run(
-        "SELECT * FROM collector_rounds WHERE round >= %s AND round < %s ORDER BY round",
-        first,
-        beyond,
-    )
-    return [read_row(row) for row in found]
+    def dump(self, obj: Numbers) -> bytes:
+        size = obj.numbers.size
+        if not size:
+            return struct.pack(">iii", 0, 0, _INT8)
+        items = np.empty(size, [("bytes", ">i4"), ("number", ">i8")])
+        items["bytes"], items["number"] = 8, obj.numbers
+        return struct.pack(">iiiii", 1, 0, _INT8, size, 1) + items.tobytes()
 
 
 _CLASS = "hashtext('sudare collector ' || current_schema())"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS collector_meta (name TEXT PRIMARY KEY, value BYTEA NOT NULL);
+CREATE TABLE IF NOT EXISTS collector_ranges (
+    first INT8 PRIMARY KEY, next INT8 NOT NULL, secret BYTEA NOT NULL
+);
+CREATE TABLE IF NOT EXISTS collector_counts (
+    shard INT4 NOT NULL, cell INT8 NOT NULL, reporters INT8 NOT NULL, ones INT8 NOT NULL,
+    PRIMARY KEY (cell, shard)
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS collector_used (
+    bank INT8 NOT NULL, serial INT8 NOT NULL, PRIMARY KEY (bank, serial)
+);
+CREATE TABLE IF NOT EXISTS collector_rounds (
+    round INT8 PRIMARY KEY, published FLOAT8 NOT NULL, users INT8 NOT NULL,
+    reporters INT8 NOT NULL, raw FLOAT8, low FLOAT8 NOT NULL, high FLOAT8 NOT NULL,
+    smoothed FLOAT8, revision INT8 NOT NULL
+);
+CREATE TABLE IF NOT EXISTS collector_refusals (
+    shard INT4 NOT NULL, reason TEXT NOT NULL, number INT8 NOT NULL, PRIMARY KEY (shard, reason)
+);
+CREATE TABLE IF NOT EXISTS collector_raw (number BIGSERIAL PRIMARY KEY, reports BYTEA NOT NULL);
+CREATE TABLE IF NOT EXISTS collector_progress (
+    only_one INT4 PRIMARY KEY CHECK (only_one = 0),
+    published INT8 NOT NULL, sealed INT8 NOT NULL, smoother BYTEA NOT NULL
+)
+"""
+
+_COUNT_NEW = """
+WITH new AS (
+    INSERT INTO collector_used SELECT * FROM unnest(?, ?)
+    ON CONFLICT DO NOTHING RETURNING bank, serial
+)
+SELECT count(*),
+    CASE WHEN count(*) < ? THEN array_agg(bank) END,
+    CASE WHEN count(*) < ? THEN array_agg(serial) END
+FROM new
+"""
+
+_ADD_COUNTS = """
+INSERT INTO collector_counts AS kept SELECT ?, * FROM unnest(?, ?, ?)
+ON CONFLICT (cell, shard) DO UPDATE
+SET reporters = kept.reporters + excluded.reporters, ones = kept.ones + excluded.ones
+"""

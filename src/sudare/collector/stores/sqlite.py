@@ -9,12 +9,17 @@ everything in memory is read again before anything else is counted.
 The log tells more than the file: from two commits in a row, which serials came and by how much the
 counts rose, so of a report that came alone its bit. `tidy` therefore empties it every few seconds.
 What stays is sums, and which tickets were used, in the order in which they came.
+
+A *bank* is a bitmap over serials. A survey of one report a user has one bank, number 0, for good.
+Where users report more than once, each round has a bank, which is forgotten when the round is over:
+then its reports are refused as too late anyway. Memory follows the serials issued, at one bit for
+each bank; pages of the bitmap that nobody touched cost nothing.
 """
 
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,24 +28,28 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare import checks
 from sudare.collector.stores import (
     Closing,
-    Counts,
     Group,
-    KeyRange,
     Progress,
-    Row,
+    Run,
+    Store,
     StoreUnavailable,
     Verdict,
-    read_row,
+    last_range,
+    read_progress,
     tally,
 )
-from sudare.collector.stores.lock import only_one
-from sudare.collector.stores.reasons import reason
-from sudare.collector.stores.schemas import SQLITE
-from sudare.collector.stores.seen import Bank, firsts
+from sudare.foundations import checks
+from sudare.storage import sqlite
+from sudare.storage.lock import InUse, lock_file, only_one
 
+Serials = NDArray[np.uint64]
+
+CHUNK = 1 << 13
+"""Bytes of a bitmap that are stored together."""
+_CHUNK_BITS = 16
+_BITS = np.left_shift(1, np.arange(8)).astype(np.uint8)
 _FORMAT = 1
 _APPLICATION = 0x5DA4EC0
 _FOLD_BYTES = 4 << 20
@@ -48,10 +57,15 @@ _EMPTY_SECONDS = 10.0
 """How long what was written stays in the log at most, if nobody else is reading."""
 
 
-class SQLite:
+class SQLite(Store):
     """A store in a file, which this process alone may use."""
 
     shared = False
+    _among = "IN (SELECT value FROM json_each(?))"
+    _add_refusals = (
+        "INSERT INTO refusals VALUES (?, ?) "
+        "ON CONFLICT (reason) DO UPDATE SET number = number + excluded.number"
+    )
 
     def __init__(self, path: Path) -> None:
         self.place = str(path)
@@ -60,46 +74,27 @@ class SQLite:
         # Links must not lead past the lock; also, SQLite takes ":memory:" for no file at all.
         self._path = path.resolve()
         self._progress = Progress(0, 0, b"")
-        self._lock = only_one(self._path, self.place)
+        try:
+            self._lock = only_one(self._path)
+        except OSError as problem:
+            raise checks.InvalidInput(
+                f"Cannot write {lock_file(self._path)}: {problem.strerror}"
+            ) from None
+        except InUse as holder:
+            raise checks.InvalidInput(
+                f"{path} is in use by {holder}: a store in a file serves one collector at a time; "
+                "for several, use PostgreSQL"
+            ) from None
         try:
             self._open()
         except BaseException:
             self.close()
             raise
 
-    def meta(self) -> dict[str, bytes]:
-        with self._reading() as db:
-            return dict(db.execute("SELECT name, value FROM meta"))
-
-    def found(self, values: Mapping[str, bytes], secret: bytes) -> None:
-        with self._writing() as db:
-            if not db.execute("SELECT 1 FROM meta").fetchone():
-                db.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
-                db.execute("INSERT INTO ranges VALUES (0, 0, ?)", (secret,))
-                db.execute("INSERT INTO progress VALUES (0, 0, 0, x'')")
-
-    def set_meta(self, name: str, value: bytes) -> None:
-        with self._writing() as db:
-            db.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
-
-    def ranges(self) -> list[KeyRange]:
-        with self._reading() as db:
-            found = db.execute("SELECT first, next, secret FROM ranges ORDER BY first")
-            return [KeyRange(*row) for row in found]
-
-    def add_range(self, secret: bytes, multiple: int) -> None:
-        with self._writing() as db:
-            first, following, _ = _last_range(db)
-            if first == following:  # no ticket has been made with it
-                db.execute("UPDATE ranges SET secret = ? WHERE first = ?", (secret, first))
-            else:
-                aligned = -(-following // multiple) * multiple
-                db.execute("INSERT INTO ranges VALUES (?, ?, ?)", (aligned, aligned, secret))
-
     def issue(self, count: int) -> tuple[int, bytes]:
-        with self._writing() as db:
-            first, following, secret = _last_range(db)
-            db.execute("UPDATE ranges SET next = next + ? WHERE first = ?", (count, first))
+        with self._writing() as run:
+            first, following, secret = last_range(run)
+            run("UPDATE ranges SET next = next + ? WHERE first = ?", count, first)
         return following, secret
 
     def count(self, group: Group) -> NDArray[np.uint8]:
@@ -123,22 +118,13 @@ class SQLite:
         self._recover()
         return ~self._fresh(banks, serials, once=False)
 
-    def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
-        with self._reading() as db:
-            return _counts(db, cells)
-
     def progress(self) -> Progress:
         self._recover()
         return self._progress
 
-    def rows(self, first: int, beyond: int) -> list[Row]:
-        with self._reading() as db:
-            return _rows(db, first, beyond)
-
     @contextmanager
     def closing(self) -> Iterator[Closing]:
-        with self._writing() as db:
-            closing = _Closing(db, self._progress)
+        with super().closing() as closing:
             yield closing
         self._progress = closing.progress
 
@@ -147,9 +133,9 @@ class SQLite:
         sealed = self._progress.sealed
         over = [bank for bank in self._banks if 1 <= bank <= sealed]
         if over:
-            with self._writing() as db:
-                db.execute("DELETE FROM groups WHERE bank BETWEEN 1 AND ?", (sealed,))
-                db.execute("DELETE FROM chunks WHERE bank BETWEEN 1 AND ?", (sealed,))
+            with self._writing() as run:
+                run("DELETE FROM groups WHERE bank BETWEEN 1 AND ?", sealed)
+                run("DELETE FROM chunks WHERE bank BETWEEN 1 AND ?", sealed)
             for bank in over:
                 del self._banks[bank]
         if self._unfolded > max(_FOLD_BYTES, self._folded_bytes):
@@ -157,31 +143,15 @@ class SQLite:
         if self._written and time.monotonic() >= self._emptied + _EMPTY_SECONDS:
             self._empty_log()
 
-    def refused(self, reasons: Mapping[str, int]) -> None:
-        with self._writing() as db:
-            db.executemany(
-                "INSERT INTO refusals VALUES (?, ?) "
-                "ON CONFLICT (reason) DO UPDATE SET number = number + excluded.number",
-                reasons.items(),
-            )
-
-    def refusals(self) -> dict[str, int]:
-        with self._reading() as db:
-            return dict(db.execute("SELECT reason, number FROM refusals"))
-
     def raw(self, most: int) -> list[tuple[int, bytes]]:
-        with self._reading() as db:
+        with self._reading() as run:
             found, size = [], 0
-            for number, reports in db.execute("SELECT number, reports FROM raw ORDER BY number"):
+            for number, reports in run("SELECT number, reports FROM raw ORDER BY number"):
                 found.append((number, reports))
                 size += len(reports)
                 if size >= most:
                     break
             return found
-
-    def drop_raw(self, numbers: Sequence[int]) -> None:
-        with self._writing() as db:
-            db.executemany("DELETE FROM raw WHERE number = ?", [(number,) for number in numbers])
 
     def close(self) -> None:
         """Give the file free."""
@@ -193,11 +163,8 @@ class SQLite:
 
     def _open(self) -> None:
         try:
-            if not self._path.exists():
-                # Only its owner may read it: it may hold ticket keys.
-                os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
             self._stale = False
-            self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            self._db = sqlite.connect(self._path, any_thread=True)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             # Overwritten, not just given free: raw reports that were moved are to be gone.
@@ -211,7 +178,7 @@ class SQLite:
             self._written, self._emptied = False, time.monotonic()
             self._check_format()
             self._load()
-        except (OSError, sqlite3.Error) as problem:
+        except sqlite.FAULTS as problem:
             self._stale = True
             raise self._explained(problem) from None
 
@@ -219,12 +186,10 @@ class SQLite:
         ((application,),) = self._db.execute("PRAGMA application_id")
         ((version,),) = self._db.execute("PRAGMA user_version")
         if application == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-            self._db.execute("BEGIN IMMEDIATE")
-            for statement in SQLITE.split(";"):
-                self._db.execute(statement)
-            self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
-            self._db.execute(f"PRAGMA user_version = {_FORMAT}")
-            self._db.execute("COMMIT")
+            with sqlite.transaction(self._db):
+                sqlite.run_script(self._db, SCHEMA)
+                self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                self._db.execute(f"PRAGMA user_version = {_FORMAT}")
         elif application != _APPLICATION or version > _FORMAT:
             other = "is of a newer version" if application == _APPLICATION else "is something else"
             raise checks.InvalidInput(
@@ -233,8 +198,7 @@ class SQLite:
 
     def _load(self) -> None:
         """What is kept in memory, from the file."""
-        found = self._db.execute("SELECT published, sealed, smoother FROM progress").fetchone()
-        self._progress = Progress(*(found or (0, 0, b"")))
+        self._progress = read_progress(self._run)
         self._banks: dict[int, Bank] = {}
         self._unfolded = self._folded_bytes = 0
         for bank, chunk, bits in self._db.execute("SELECT bank, chunk, bits FROM chunks"):
@@ -256,13 +220,11 @@ class SQLite:
 
     def _fold(self) -> None:
         """Blobs into chunks: the file stays as small as the bitmaps."""
-        with self._writing() as db:
+        with self._writing() as run:
             for number, bank in self._banks.items():
-                db.executemany(
-                    "REPLACE INTO chunks VALUES (?, ?, ?)",
-                    ((number, chunk, bits) for chunk, bits in bank.changed()),
-                )
-            db.execute("DELETE FROM groups")
+                for chunk, bits in bank.changed():
+                    run("REPLACE INTO chunks VALUES (?, ?, ?)", number, chunk, bits)
+            run("DELETE FROM groups")
         for bank in self._banks.values():
             bank.stored()
         self._unfolded = 0
@@ -292,15 +254,15 @@ class SQLite:
                 for number in np.unique(group.banks).tolist()
             ]
         )
-        with self._writing() as db:
+        with self._writing() as run:
             for bank, serials in parts:
                 width = 4 if int(serials.max()) < 2**32 else 8
                 blob = serials.astype(f"<u{width}").tobytes()
-                db.execute(_KEEP, (bank, width, blob))
+                run(_KEEP, bank, width, blob)
                 self._unfolded += len(blob)
-            db.executemany(_ADD, tally(group.cells, group.bits))
+            self._db.executemany(_ADD, tally(group.cells, group.bits))
             if group.raw is not None:
-                db.execute("INSERT INTO raw (reports) VALUES (?)", (group.raw.tobytes(),))
+                run("INSERT INTO raw (reports) VALUES (?)", group.raw.tobytes())
         for bank, serials in parts:
             if bank not in self._banks:
                 self._banks[bank] = Bank()
@@ -314,80 +276,105 @@ class SQLite:
                 self._db.close()
             self._open()
 
+    def _run(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        return self._db.execute(statement.replace("collector_", ""), values)
+
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _reading(self) -> Iterator[Run]:
         self._recover()
         try:
-            yield self._db
-        except sqlite3.Error as problem:
+            yield self._run
+        except sqlite.FAULTS as problem:
             self._stale = True
             raise self._explained(problem) from None
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        self._recover()
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield self._db
-            self._db.execute("COMMIT")
+    def _writing(self, alone: bool = False) -> Iterator[Run]:
+        with self._reading():
+            try:
+                with sqlite.transaction(self._db):
+                    yield self._run
+            except BaseException:
+                self._stale = True
+                raise
             self._written = True
-        except BaseException as problem:
-            self._stale = True
-            with suppress(sqlite3.Error):
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-            if isinstance(problem, sqlite3.Error):
-                raise self._explained(problem) from None
-            raise
+
+    def _numbers(self, numbers: NDArray[np.int64]) -> str:
+        return msgspec.json.encode(numbers.tolist()).decode()
 
     def _explained(self, problem: Exception) -> StoreUnavailable:
-        said = problem.strerror if isinstance(problem, OSError) else str(problem)
-        return StoreUnavailable(f"{self.place}: {reason(said or 'no answer')}")
+        reason = sqlite.reason(problem, "a collector's store")
+        return StoreUnavailable(f"{self.place}: {reason}")
 
 
-class _Closing:
-    def __init__(self, db: sqlite3.Connection, progress: Progress) -> None:
-        self._db = db
-        self.progress = progress
-        ((issued,),) = db.execute("SELECT SUM(next - first) FROM ranges")
-        self.issued: int = issued
+class Bank:
+    """A set of serials."""
 
-    def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
-        return _counts(self._db, cells)
+    def __init__(self) -> None:
+        self._bits = np.zeros(CHUNK, np.uint8)
+        self._changed = np.zeros(1, np.bool_)
 
-    def rows(self, first: int, beyond: int) -> list[Row]:
-        return _rows(self._db, first, beyond)
+    def holds(self, serials: Serials) -> NDArray[np.bool_]:
+        where = (serials >> np.uint64(3)).astype(np.int64)
+        which = _BITS[serials & np.uint64(7)]
+        size = len(self._bits)
+        held: NDArray[np.bool_]
+        if where.size and int(where.max()) >= size:
+            inside = where < size
+            held = inside & (self._bits[np.where(inside, where, 0)] & which != 0)
+        else:
+            held = self._bits[where] & which != 0
+        return held
 
-    def record(self, rows: Sequence[Row], progress: Progress) -> None:
-        self._db.executemany("REPLACE INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._db.execute("UPDATE progress SET published = ?, sealed = ?, smoother = ?", progress)
-        self.progress = progress
+    def add(self, serials: Serials) -> None:
+        if not serials.size:
+            return
+        self._grow(int(serials.max()) >> _CHUNK_BITS)
+        where = (serials >> np.uint64(3)).astype(np.int64)
+        np.bitwise_or.at(self._bits, where, _BITS[serials & np.uint64(7)])
+        self._changed[where >> (_CHUNK_BITS - 3)] = True
+
+    def load(self, chunk: int, bits: bytes) -> None:
+        """A stored chunk."""
+        self._grow(chunk)
+        self._bits[chunk * CHUNK : (chunk + 1) * CHUNK] |= np.frombuffer(bits, np.uint8)
+
+    def changed(self) -> list[tuple[int, bytes]]:
+        """The chunks that differ from what is stored."""
+        return [
+            (int(chunk), self._bits[chunk * CHUNK : (chunk + 1) * CHUNK].tobytes())
+            for chunk in np.flatnonzero(self._changed)
+        ]
+
+    def stored(self) -> None:
+        """What `changed` gave has been stored."""
+        self._changed[:] = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bitmap."""
+        return len(self._bits)
+
+    def _grow(self, chunk: int) -> None:
+        have = len(self._changed)
+        if chunk < have:
+            return
+        chunks = max(chunk + 1, have + have // 2)
+        bits, changed = np.zeros(chunks * CHUNK, np.uint8), np.zeros(chunks, np.bool_)
+        bits[: have * CHUNK], changed[:have] = self._bits, self._changed
+        self._bits, self._changed = bits, changed
 
 
-def _last_range(db: sqlite3.Connection) -> KeyRange:
-    return KeyRange(*db.execute("SELECT * FROM ranges ORDER BY first DESC LIMIT 1").fetchone())
-
-
-def _counts(db: sqlite3.Connection, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
-    wanted = msgspec.json.encode(cells.tolist()).decode()
-    found: dict[int, tuple[Any, ...]] = {
-        row[0]: row
-        for row in db.execute(
-            "SELECT cell, reporters, ones FROM counts "
-            "WHERE cell IN (SELECT value FROM json_each(?))",
-            (wanted,),
-        )
-    }
-    both = [found.get(cell, (cell, 0, 0))[1:] for cell in cells.tolist()]
-    reporters, ones = np.array(both, np.int64).reshape(-1, 2).T
-    return reporters, ones
-
-
-def _rows(db: sqlite3.Connection, first: int, beyond: int) -> list[Row]:
-    found = db.execute(
-        "SELECT * FROM rounds WHERE round >= ? AND round < ? ORDER BY round", (first, beyond)
-    )
-    return [read_row(row) for row in found]
+def firsts(serials: Serials, fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of the `fresh` ones, those that stand nowhere before them."""
+    mine = serials[fresh]
+    ordered = np.sort(mine)
+    if not np.count_nonzero(ordered[1:] == ordered[:-1]):
+        return fresh
+    (where,) = np.nonzero(fresh)
+    first = np.zeros_like(fresh)
+    first[where[np.unique(mine, return_index=True)[1]]] = True
+    return first
 
 
 _KEEP = "INSERT INTO groups (bank, width, serials) VALUES (?, ?, ?)"
@@ -395,3 +382,25 @@ _ADD = (
     "INSERT INTO counts VALUES (?, ?, ?) ON CONFLICT (cell) DO UPDATE "
     "SET reporters = reporters + excluded.reporters, ones = ones + excluded.ones"
 )
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE ranges (first INTEGER PRIMARY KEY, next INTEGER NOT NULL, secret BLOB NOT NULL);
+CREATE TABLE progress (
+    only INTEGER PRIMARY KEY CHECK (only = 0),
+    published INTEGER NOT NULL, sealed INTEGER NOT NULL, smoother BLOB NOT NULL
+);
+CREATE TABLE counts (cell INTEGER PRIMARY KEY, reporters INTEGER NOT NULL, ones INTEGER NOT NULL);
+CREATE TABLE groups (
+    number INTEGER PRIMARY KEY, bank INTEGER NOT NULL, width INTEGER NOT NULL, serials BLOB NOT NULL
+);
+CREATE TABLE chunks (
+    bank INTEGER NOT NULL, chunk INTEGER NOT NULL, bits BLOB NOT NULL, PRIMARY KEY (bank, chunk)
+);
+CREATE TABLE rounds (
+    round INTEGER PRIMARY KEY, published REAL NOT NULL, users INTEGER NOT NULL,
+    reporters INTEGER NOT NULL, raw REAL, low REAL NOT NULL, high REAL NOT NULL, smoothed REAL,
+    revision INTEGER NOT NULL
+);
+CREATE TABLE refusals (reason TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE raw (number INTEGER PRIMARY KEY AUTOINCREMENT, reports BLOB NOT NULL)
+"""

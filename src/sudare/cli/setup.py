@@ -1,0 +1,304 @@
+"""Commands before the first release: keys, trust, studies, ledgers. Parse, call, print."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.console import AsJson, number, out, print_json
+from sudare.cli.options import LedgerUrl, TrustFile, write_text
+from sudare.foundations import checks
+from sudare.storage.files import read_text
+
+keys = typer.Typer(help="Make a key that signs your releases.")
+trusted = typer.Typer(help="Decide whose releases to accept.")
+study = typer.Typer(help="Write and check the public contract of a study.")
+ledger = typer.Typer(help="Open, show, export and rekey the privacy budget of data sets.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the whole."""
+    app.add_typer(keys, name="keys", no_args_is_help=True)
+    app.add_typer(trusted, name="trust", no_args_is_help=True)
+    app.add_typer(study, name="study", no_args_is_help=True)
+    app.add_typer(ledger, name="ledger", no_args_is_help=True)
+
+
+@keys.command("new")
+def keys_new(path: Annotated[Path, typer.Argument(help="Where to write the secret key.")]) -> None:
+    """Make a signing key. The file is secret; the line printed is for the others."""
+    from sudare.exchange import new_key
+
+    key = new_key()
+    key.save(path)
+    out.print(f"Secret key written to {path}: keep it to yourself, and keep a copy.")
+    out.print(Text.assemble("Fingerprint, to read to others: ", (key.public.spoken, "bold")))
+    out.print("Public key, to hand to others:")
+    print(key.public.to_text())
+
+
+@trusted.command("add")
+def trust_add(
+    name: Annotated[str, typer.Argument(help="What you call the party.")],
+    key: Annotated[str, typer.Argument(help="Their public key: the line, or a file with it.")],
+    trust: TrustFile = Path("trust.toml"),
+) -> None:
+    """Trust a party's key, after checking its fingerprint with them.
+
+    [bold]Example:[/bold] sudare trust add "Clinic A" clinic-a.pub --trust trust.toml
+    """
+    from sudare.exchange import Keyring, load_keyring, public_key
+
+    text = key if key.lstrip().startswith("{") else read_text(key)
+    made = public_key(text)
+    ring = (load_keyring(trust) if trust.exists() else Keyring()).with_key(name, made)
+    write_text(trust, ring.to_toml())
+    told = f"{trust} now trusts {name!r}. Fingerprint: "
+    out.print(Text.assemble(told, (made.spoken, "bold")))
+    out.print("Compare it with theirs, over the phone or in person.")
+
+
+@trusted.command("list")
+def trust_list(trust: TrustFile = Path("trust.toml"), as_json: AsJson = False) -> None:
+    """Show whom you trust."""
+    from sudare.exchange import load_keyring
+
+    ring = load_keyring(trust)
+    if as_json:
+        print_json([{"name": name, "fingerprint": key.fingerprint} for name, key in ring])
+        return
+    table = Table("party", "fingerprint")
+    for name, key in ring:
+        table.add_row(name, key.spoken)
+    out.print(table)
+
+
+@study.command("new")
+def study_new(
+    columns: Annotated[
+        list[str], typer.Argument(help="Column names, or a CSV file whose header names them.")
+    ],
+    target: Annotated[
+        str | None, typer.Option(help="The column to predict; the last by default.")
+    ] = None,
+    to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("study.toml"),
+) -> None:
+    """Write a commented study to fill in, from column names alone.
+
+    [bold]Example:[/bold] sudare study new age pressure ill --out heart.toml
+    """
+    from sudare.study import draft_study, header
+
+    names = header(columns[0]) if len(columns) == 1 and Path(columns[0]).exists() else columns
+    if to.exists():
+        raise checks.InvalidInput(f"{to} exists: choose another name with --out")
+    write_text(to, draft_study(names, target))
+    out.print(
+        f"Wrote {to}. Fill in the bounds from general knowledge, then: sudare study check {to}"
+    )
+
+
+@study.command("check")
+def study_check(
+    path: Annotated[Path, typer.Argument(help="The study's TOML file.", metavar="STUDY")],
+    data: Annotated[
+        Path | None, typer.Argument(help="A data file to try it on; no value is shown.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain every problem of a study, and of a data file under it."""
+    from sudare.study import read_blocks, read_study
+
+    described = read_study(path)
+    rows = None
+    if data is not None:
+        rows = sum(len(block.rows) for block in read_blocks(data, described))
+    if as_json:
+        print_json(
+            {
+                "study": described.name,
+                "digest": described.digest(),
+                "task": described.task,
+                "features": [feature.name for feature in described.features],
+                "rows": rows,
+            }
+        )
+        return
+    about = f": {described.task} of {described.target.column!r}"
+    out.print(Text.assemble((described.name, "bold"), about))
+    table = Table("feature", "from column", "0 stands for", "1 more stands for")
+    for feature in described.features:
+        is_flag = feature.category is not None or feature.name.endswith(" missing")
+        table.add_row(
+            feature.name,
+            feature.column,
+            "" if is_flag else f"{feature.centre:g}",
+            "" if is_flag else f"{feature.scale:g}",
+        )
+    out.print(table)
+    out.print(f"Digest {described.digest()[:16]}…: the same file gives all parties the same.")
+    if rows is not None:
+        out.print(f"{data} fits: {rows} rows.")
+
+
+@ledger.command("open")
+def ledger_open(
+    name: Annotated[str, typer.Argument(help="What the data set is called in the ledger.")],
+    data: Annotated[Path, typer.Argument(help="Its file.")],
+    epsilon: Annotated[float, typer.Option(help="Cap on ε, for all releases together.")],
+    delta: Annotated[float, typer.Option(help="Cap on δ.")] = 1e-6,
+    url: LedgerUrl = "ledger.db",
+) -> None:
+    """Give a data set its privacy budget. A cap is never moved."""
+    from sudare.ledger import Ledger
+    from sudare.study import raw_content
+
+    with Ledger(url) as book:
+        account = book.open(name, book.fingerprint(raw_content(data)), epsilon, delta)
+    out.print(
+        f"{name!r} may spend ε = {account.epsilon:g} at δ = {account.delta:g}; "
+        f"left: {account.remaining:.6g}."
+    )
+
+
+@ledger.command("show")
+def ledger_show(url: LedgerUrl = "ledger.db", as_json: AsJson = False) -> None:
+    """Show what has been spent, on what, and what is left."""
+    accounts, anchors = _read_ledger(url)
+    if as_json:
+        print_json([_account_dict(each, anchors) for each in accounts])
+        return
+    for anchor in anchors:
+        if told := _anchor_told(anchor):
+            out.print(told)
+    for account in accounts:
+        title = (
+            f"{account.dataset}: ε = {account.remaining:.6g} of {account.epsilon:g} left "
+            f"at δ = {account.delta:g}"
+        )
+        table = Table("no.", "when (UTC)", "what", "event", "released", title=title)
+        for entry in account.entries:
+            kind, cost = _told(entry.event)
+            released = "yes" if entry.released else "not yet"
+            table.add_row(
+                str(entry.number), entry.moment[:16], entry.purpose, f"{kind} {cost}", released
+            )
+        out.print(table)
+        if account.entries:
+            out.print(str(account.spent))
+            for line in _cost_told(account):
+                out.print(line)
+    if not accounts:
+        out.print("No data set has been opened: sudare ledger open NAME DATA --epsilon 1")
+
+
+@ledger.command("export")
+def ledger_export(
+    to: Annotated[Path, typer.Argument(help="Where to write the JSON.")],
+    url: LedgerUrl = "ledger.db",
+) -> None:
+    """Write the whole ledger as JSON, for an auditor."""
+    accounts, anchors = _read_ledger(url)
+    told = [_account_dict(each, anchors) for each in accounts]
+    write_text(to, json.dumps(told, indent=2) + "\n")
+    out.print(f"Wrote {to}.")
+
+
+@ledger.command("rekey")
+def ledger_rekey(url: LedgerUrl = "ledger.db") -> None:
+    """Give a ledger a new key, accepting it as it stands; that is put on record.
+
+    For a key that is lost or known to too many, or a ledger put back from an older backup. What was
+    spent since that backup is unknown to it: do not spend it again.
+    """
+    from sudare.ledger import rekey
+
+    _check_there(url)
+    told = _anchor_told(rekey(url))
+    out.print(told)
+    out.print("Keep a copy of the key file where the ledger's backups are not.")
+
+
+def _check_there(url: str) -> None:
+    if "://" not in url and not Path(url).exists():
+        raise checks.InvalidInput(f"There is no ledger at {url}: sudare ledger open makes one")
+
+
+def _read_ledger(url: str) -> tuple[list[Any], list[Any]]:
+    """The accounts of a ledger, and its anchors."""
+    from sudare.ledger import Ledger
+
+    _check_there(url)
+    with Ledger(url) as book:
+        return [book.account(name) for name in book.datasets()], book.anchors()
+
+
+def _anchor_told(anchor: Any) -> str:
+    """What should be known about a ledger's key; nothing, if it has had it from the beginning."""
+    when = f"{anchor.moment[:16]} (UTC), after entry {anchor.entries}"
+    return {
+        "made": "",
+        "upgraded": f"This ledger has a key since {when}: what came before is vouched for only by "
+        "the chain without a key that it had.",
+        "rekeyed": f"This ledger was given a new key at {when}; under the one before, everything "
+        "was in order.",
+        "rekeyed-unchecked": f"This ledger was given a new key at {when}, and the one before did "
+        "not vouch for it: it was lost, or entries were missing.",
+    }[anchor.reason.value]
+
+
+def _cost_told(account: Any) -> list[str]:
+    """The number that the cap is held to, beside that of the sentence, and why they differ."""
+    if account.overdrawn:
+        return [f"Enforced: {account.overdrawn}."]
+    cost = account.enforced
+    how = {
+        "alone": "one entry, by itself",
+        "sum": "the sum of all ε",
+        "gaussian": "the Gaussian curve at a third of δ",
+        "renyi": "Rényi divergences at one order, at a third of δ",
+        "added up": "all ε and all δ added up, since the first entry is a plain (ε, δ) one",
+    }[cost.rule]
+    return [
+        f"Enforced: ε = {cost.epsilon:.6g}, by {how}. The cap is held to this number, which also "
+        "covers prices chosen after seeing earlier releases; the sentence above holds if all "
+        "prices were fixed beforehand."
+    ]
+
+
+def _account_dict(account: Any, anchors: list[Any]) -> dict[str, Any]:
+    from sudare.foundations import privacy
+
+    return {
+        "dataset": account.dataset,
+        "cap": {"epsilon": account.epsilon, "delta": account.delta},
+        "opened": account.opened,
+        "spent_epsilon": number(account.spent.epsilon()) if account.entries else 0.0,
+        "enforced_epsilon": number(account.enforced.epsilon),
+        "enforced_by": account.enforced.rule,
+        "remaining_epsilon": account.remaining,
+        "keys": [
+            {"since": each.moment, "after_entry": each.entries, "reason": each.reason.value}
+            for each in anchors
+        ],
+        "entries": [
+            {
+                "number": entry.number,
+                "moment": entry.moment,
+                "purpose": entry.purpose,
+                "released": entry.released,
+                "event": json.loads(privacy.encode([entry.event]))[0],
+            }
+            for entry in account.entries
+        ],
+    }
+
+
+def _told(event: Any) -> tuple[str, str]:
+    """A privacy event in a word and its numbers."""
+    kind = type(event).__name__.removesuffix("Event").lower()
+    fields = ("epsilon", "delta", "mu", "rho", "log_ratio", "failure")
+    return kind, ", ".join(f"{f}={getattr(event, f):.4g}" for f in fields if hasattr(event, f))

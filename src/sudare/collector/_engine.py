@@ -1,0 +1,466 @@
+"""The collector itself: validates reports, counts them durably, issues tickets, closes rounds.
+
+A report is validated by its ticket's mark, its slot, the clock, and whether it was counted before.
+What `count` calls counted or repeated is on the disk. A round closes by a transaction, after which
+no report enters it, and what has been published is read back from the store ever after.
+
+    bind_store  the survey that a store serves; sets up an empty store
+    Collector   one collector at work on it
+
+All methods are for one thread, except `history`, `status` and `refused`, which any may call.
+"""
+
+import hashlib
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.collector import _keys as keys
+from sudare.collector._clock import Schedule, schedule
+from sudare.collector._keys import TicketKeys
+from sudare.collector._rounds import History, Round, close_rounds
+from sudare.collector._settings import Secrets, Settings
+from sudare.collector.stores import (
+    REASONS,
+    Group,
+    Store,
+    StoreUnavailable,
+    Verdict,
+    open_store,
+    tally,
+)
+from sudare.counting import RECORD, Survey, Ticket, read_survey
+from sudare.counting.tree import due_in, needed, rounds_of
+from sudare.foundations import checks
+
+if TYPE_CHECKING:
+    from sudare.collector._retention import Retention
+
+__all__ = ["Collector", "Round", "Status", "StoreUnavailable", "Verdict", "bind_store"]
+
+Whole = NDArray[np.int64]
+_COUNTED = np.uint8(Verdict.COUNTED)  # numpy compares with this much faster
+_CLOSINGS = 16
+"""Transactions in which rounds are closed, in one call."""
+_PIECE = 10_000
+"""Published rounds read at a time."""
+_SHOWN = 1000
+"""Open rounds that `status` tells of at most: with a long `late` there may be many."""
+_MOVED_BYTES = 8 << 20
+"""Raw reports moved into one file."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What is going on. Numbers are of all collectors together, others' as of the last refresh."""
+
+    now: float
+    round: int | None
+    """The round that is open."""
+    reporters: dict[int, int]
+    """Reports counted so far, for each round that accepts any (of many, the last)."""
+    tickets: int
+    refused: dict[str, int]
+    enrolment: bool
+    published: int
+    """How many rounds are published."""
+    reachable: bool
+    """Whether the store answered last time."""
+
+
+class Collector:
+    """One collector of one survey, over one store.
+
+    `key` wraps the ticket keys in the store and must be the same at every start.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        store: Store,
+        schedule: Schedule,
+        *,
+        key: bytes | None = None,
+        beta: float = 0.05,
+        clock: Callable[[], float] = time.time,
+        retain: "Retention | None" = None,
+    ) -> None:
+        checks.proportion(beta=beta)
+        self.survey = bind_store(store, survey, key=key)
+        if schedule.rounds != self.survey.rounds:
+            raise checks.InvalidInput("Expected the schedule of this survey")
+        self.store, self.schedule, self.beta, self.clock = store, schedule, beta, clock
+        self._retain = retain
+        self._once = self.survey.slots == 1 and self.survey.method not in ("rappor", "tree")
+        self._lock = threading.Lock()
+        self._refused: Counter[str] = Counter()
+        self._pending: Counter[str] = Counter()
+        self._history = History(schedule)
+        self._changed: set[int] = set()
+        self._sealed = 0
+        self._reachable = True
+        self._ticket_keys = TicketKeys(self.survey, store, key)
+        self.refresh()
+        self._changed.clear()
+
+    def count(self, records: bytes) -> NDArray[np.uint8]:
+        """Judge packed records (`sudare.counting.RECORD`): one `Verdict` each.
+
+        Those counted and those repeated are durable when this returns. On `StoreUnavailable` none
+        is known to be; sending all of them again does no harm.
+        """
+        if len(records) % RECORD.itemsize:
+            raise checks.InvalidInput(f"Expected whole records of {RECORD.itemsize} bytes")
+        reports = np.frombuffer(records, RECORD)
+        with self._watched():
+            verdicts = self._count(reports) if records else np.zeros(0, np.uint8)
+        if records and int(verdicts.max()) > Verdict.REPEATED:
+            numbers = np.bincount(verdicts, minlength=len(REASONS)).tolist()
+            for reason, number in list(zip(REASONS, numbers, strict=True))[2:]:
+                self.refused(reason, number)
+        return verdicts
+
+    def issue(self, count: int = 1) -> list[Ticket]:
+        """New tickets, different from all others, also those of other collectors."""
+        checks.count(count=count)
+        with self._watched():
+            tickets = self._ticket_keys.issue(count)
+        self._tickets += count
+        return tickets
+
+    def publish_due(self) -> list[Round]:
+        """Close the rounds whose time and grace have passed. Rounds published or revised since the
+        last call, also by other collectors. To be called at `next_due`, and about once a second;
+        after a long pause `next_due` stays in the past until all have been closed, some thousands a
+        call, so that reports get their turn in between."""
+        now = self.clock()
+        with self._watched():
+            self._follow()
+            for _ in range(_CLOSINGS):
+                if not self._due(now):
+                    break
+                with self.store.closing() as closing:
+                    close_rounds(closing, self.survey, self.schedule, self.beta, now)
+                self._follow()
+            self.refresh()
+        self._tidy()
+        changed, self._changed = sorted(self._changed), set()
+        return list(self._history.rounds(changed))
+
+    def next_due(self) -> float | None:
+        """When the next round is to be published; after the last one None."""
+        following = self._progress.published
+        return self.schedule.publishes(following) if following < self.survey.rounds else None
+
+    def history(self, since: int = 0) -> tuple[Round, ...]:
+        """All published rounds from `since` on, in order."""
+        return self._history.rounds(slice(since, None))
+
+    def status(self) -> Status:
+        """What is going on now."""
+        now = self.clock()
+        with self._lock:
+            refused = self._refused + self._pending
+        return Status(
+            now=now,
+            round=self.schedule.current(now),
+            reporters=self._open,
+            tickets=self._tickets,
+            refused=dict(refused),
+            enrolment=self._enrolment,
+            published=len(self._history),
+            reachable=self._reachable,
+        )
+
+    def refused(self, reason: str, count: int = 1) -> None:
+        """Note refusals; they reach the store with the next `refresh`."""
+        with self._lock:
+            self._pending[reason] += count
+
+    def refresh(self) -> None:
+        """Hand the numbers of refusals to the store, and read what other collectors did."""
+        with self._watched():
+            with self._lock:
+                told = +self._pending
+            if told:
+                self.store.refused(told)
+            refused = Counter(self.store.refusals())
+            with self._lock:
+                self._pending -= told
+                self._refused = refused
+            meta = self.store.meta()
+            self._enrolment, self._token = meta["enrolment"] == b"open", meta.get("token")
+            self._tickets = sum(each.next - each.first for each in self.store.ranges())
+            self._follow()
+            rounds = range(*self._accepting())[-_SHOWN:]
+            self._open = dict(zip(rounds, self._heard(rounds, due_in), strict=True))
+
+    def set_enrolment(self, open: bool) -> None:
+        """Whether people may have tickets; durable, and for the caller of `issue` to heed."""
+        with self._watched():
+            self.store.set_meta("enrolment", b"open" if open else b"closed")
+        self._enrolment = open
+
+    def has_token(self) -> bool:
+        """Whether there is an operator's token."""
+        return self._token is not None
+
+    def new_token(self) -> str:
+        """A new token for the operator; the one before is worth nothing from now on."""
+        token = keys.new_token()
+        self.set_token(token)
+        return token
+
+    def set_token(self, token: str) -> None:
+        """Let this be the operator's token; only its hash is kept."""
+        kept = keys.token_hash(token)
+        with self._watched():
+            self.store.set_meta("token", kept)
+        self._token = kept
+
+    def check_token(self, token: str) -> bool:
+        """Whether this is the operator's token; takes equally long for all."""
+        return keys.same_token(token, self._token or bytes(32))
+
+    def rotate_key(self) -> None:
+        """Make tickets with a new key from the next block on; those issued before stay good."""
+        with self._watched():
+            self._ticket_keys.rotate()
+
+    def close(self) -> None:
+        """Save what is not yet saved and give the store free."""
+        with suppress(StoreUnavailable):
+            self.refresh()
+            self._tidy()
+        self.store.close()
+
+    def _count(self, reports: NDArray[np.void]) -> NDArray[np.uint8]:
+        serials = reports["serial"].astype(np.uint64)
+        bits = np.ascontiguousarray(reports["bit"])
+        cells, good = self._ticket_keys.check(serials, reports)
+        verdicts = np.zeros(serials.size, np.uint8)
+        if not good.all() or int(cells.min()) < 0 or int(bits.max()) > 1:
+            verdicts[cells < 0] = Verdict.UNKNOWN_SLOT
+            verdicts[~good] = Verdict.WRONG_MARK
+            verdicts[bits > 1] = Verdict.MALFORMED
+            cells = np.maximum(cells, 0)
+        rounds = rounds_of(self.survey, cells)
+        first, beyond = self._accepting()
+        if int(rounds.min()) < first or int(rounds.max()) >= beyond:
+            untimely = (verdicts == 0) & ((rounds < first) | (rounds >= beyond))
+            (where,) = np.nonzero(untimely)
+            late = rounds[where] < first
+            told = np.where(late, Verdict.TOO_LATE, Verdict.TOO_EARLY).astype(np.uint8)
+            told[self.store.used(self._banks(rounds[where]), serials[where])] = Verdict.REPEATED
+            verdicts[where] = told
+            timely = (verdicts == 0) & ~untimely
+        else:
+            timely = verdicts == 0
+        # A slice where all are good, which is nearly always: no copies.
+        pick = slice(None) if timely.all() else timely
+        group = Group(
+            self._banks(rounds[pick]), serials[pick], rounds[pick], cells[pick], bits[pick]
+        )
+        if group.serials.size:
+            if self._retain is not None:
+                group = group._replace(raw=_raw(reports[pick], group.cells))
+            verdicts[pick] = told = self.store.count(group)
+            self._show(group.rounds[told == _COUNTED])
+        return verdicts
+
+    def _banks(self, rounds: Whole) -> Whole | int:
+        """Within what a serial counts once: with one report a user the survey, otherwise a round.
+        Rounds' banks are numbered from 1, so that a store knows which to forget."""
+        return 0 if self._once else rounds + 1
+
+    def _accepting(self) -> tuple[int, int]:
+        """The rounds whose reports are accepted now."""
+        now = self.clock()
+        return max(self.schedule.over(now), self._progress.sealed), self.schedule.begun(now)
+
+    def _show(self, counted: Whole) -> None:
+        """Let `status` tell at once what this collector has counted."""
+        if counted.size:
+            more = tally(counted, np.zeros(counted.size, np.uint8))
+            reporters = dict(self._open)
+            for t, number, _ in more:
+                reporters[t] = reporters.get(t, 0) + number
+            self._open = reporters
+
+    def _due(self, now: float) -> bool:
+        """Whether a round is to be published, sealed or revised."""
+        published, sealed, _ = self._progress
+        if self.schedule.due(now) > published:
+            return True
+        if sealed == published:
+            return False
+        if min(self.schedule.over(now), published) > sealed:
+            return True
+        late = range(sealed, published)
+        return self._heard(late, needed) != self._history.reporters(sealed, published)
+
+    def _heard(self, rounds: range, cells: Callable[[Survey, int], Whole]) -> list[int]:
+        """For each round the reports in some cells."""
+        if not rounds:
+            return []
+        each = [cells(self.survey, t) for t in rounds]
+        starts = np.cumsum([0, *(len(some) for some in each[:-1])])
+        reporters, _ = self.store.counts(np.concatenate(each))
+        heard: list[int] = np.add.reduceat(reporters, starts).tolist()
+        return heard
+
+    def _follow(self) -> None:
+        """Read what has been published or revised since the last time."""
+        self._progress = self.store.progress()
+        first = min(len(self._history), self._sealed)
+        for start in range(first, self._progress.published, _PIECE):
+            self._changed |= self._history.put(self.store.rows(start, start + _PIECE))
+        self._sealed = self._progress.sealed
+
+    def _tidy(self) -> None:
+        """Housekeeping; what fails is done the next time."""
+        try:
+            with self._watched():
+                self.store.tidy()
+                while self._retain is not None and (kept := self.store.raw(_MOVED_BYTES)):
+                    batches = [reports for _, reports in kept]
+                    # By number and content: other reports never take a file's place.
+                    digest = hashlib.sha256(b"".join(batches)).hexdigest()[:16]
+                    self._retain.write(f"{kept[0][0]:012d}-{digest}", batches)
+                    self.store.drop_raw([number for number, _ in kept])
+        except (OSError, StoreUnavailable):
+            self._reachable = False
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreUnavailable:
+            self._reachable = False
+            raise
+        self._reachable = True
+
+
+def _raw(reports: NDArray[np.void], cells: Whole) -> NDArray[np.void]:
+    from sudare.collector._retention import RAW
+
+    raw = np.empty(reports.size, RAW)
+    for name in ("serial", "slot", "bit"):
+        raw[name] = reports[name]
+    raw["cell"] = cells
+    return raw
+
+
+def bind_store(
+    store: Store,
+    survey: Survey,
+    *,
+    key: bytes | None = None,
+    round_seconds: float | None = None,
+    now: float | None = None,
+) -> Survey:
+    """The survey that this store serves.
+
+    An empty store is set up for `survey`; if that has no start, it starts now, with rounds of
+    `round_seconds`, and the store remembers it. Otherwise the store's own survey is given back, and
+    refused if it is another than `survey`, apart from a start that `survey` leaves open.
+    """
+    kept = store.meta().get("survey")
+    if kept is None:
+        started = _started(survey, round_seconds, time.time() if now is None else now)
+        values = {"survey": msgspec.json.encode(started, order="sorted"), "enrolment": b"open"}
+        store.found(values, keys.wrap(keys.new_key(), key))
+        kept = store.meta()["survey"]  # another collector may have been first
+    serves = msgspec.json.decode(kept, type=Survey)
+    same = survey
+    if survey.start is None:
+        times = {"start": serves.start, "round_seconds": serves.round_seconds}
+        same = msgspec.structs.replace(survey, **times)
+    if same.digest() != serves.digest():
+        other = " of another description" if serves.name == survey.name else ""
+        raise checks.InvalidInput(
+            f"{store.place} belongs to the survey {serves.name!r}{other}, not to {survey.name!r}: "
+            "give each survey a store of its own"
+        )
+    return serves
+
+
+def _started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
+    if survey.start is not None:
+        return survey
+    if round_seconds is None:
+        raise checks.InvalidInput(
+            "Expected the survey's start and round_seconds, or round_seconds to start it now"
+        )
+    start = datetime.fromtimestamp(math.ceil(now * 1000) / 1000, UTC)
+    started = msgspec.structs.replace(survey, start=start, round_seconds=round_seconds)
+    schedule(started)  # before the store is bound to times that cannot be
+    return started
+
+
+class Opened(NamedTuple):
+    """A collector over its store, which whoever opened it closes."""
+
+    collector: Collector
+    schedule: Schedule
+    survey: Survey
+    """With its start."""
+    started_now: bool
+    """The survey named no start, and has been given one."""
+    token: str | None
+    """The operator's, if it was made just now; it is not kept anywhere."""
+
+
+def open_collector(settings: Settings, secrets: Secrets, *, make_token: bool = False) -> Opened:
+    """Open the store, set it up if it is empty, and take over the operator's token.
+
+    With `make_token`, a store that has no token yet gets one.
+    """
+    asked = read_survey(settings.survey)
+    store = open_store(settings.store)
+    try:
+        empty = not store.meta()
+        survey = bind_store(store, asked, key=secrets.key, round_seconds=settings.round_seconds)
+        times = schedule(
+            survey,
+            grace=settings.grace_seconds,
+            skew=settings.skew_seconds,
+            late=settings.late_seconds,
+        )
+        collector = Collector(
+            survey,
+            store,
+            times,
+            key=secrets.key,
+            beta=settings.beta,
+            retain=_retention(settings, survey),
+        )
+        token = _token(collector, secrets, make_token)
+    except BaseException:
+        store.close()
+        raise
+    return Opened(collector, times, survey, empty and asked.start is None, token)
+
+
+def _token(collector: Collector, secrets: Secrets, make_token: bool) -> str | None:
+    if secrets.token is not None:
+        if not collector.check_token(secrets.token):
+            collector.set_token(secrets.token)
+        return None
+    return collector.new_token() if make_token and not collector.has_token() else None
+
+
+def _retention(settings: Settings, survey: Survey) -> "Retention | None":
+    if settings.retain is None:
+        return None
+    from sudare.collector._retention import Retention
+
+    return Retention(settings.retain, survey)

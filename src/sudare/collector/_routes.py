@@ -1,0 +1,406 @@
+"""The routes of the interface: one table, from which they are served and described.
+
+Reports take the short way, without a framework in between: one report in JSON is answered 204 as
+soon as it is durable, and so is the same report sent again: whoever has no answer sends it again,
+and it counts once. A relay sends many, packed.
+
+The operator shows a token in the Authorization header. There are no cookies, so nothing a browser
+does by itself can carry the token; and pages of other origins are not allowed to send it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from sudare.collector import _static as static
+from sudare.collector._limits import check_length, header, media_type
+from sudare.collector._messages import (
+    MOST_RECORDS,
+    MOST_TICKETS,
+    Activity,
+    BatchAnswer,
+    Description,
+    EnrolmentRequest,
+    Estimates,
+    Refusal,
+    SentReport,
+    Surveys,
+    TicketRequest,
+    Tickets,
+    issued,
+    pack_report,
+)
+from sudare.collector._stream import missed
+from sudare.collector._writer import Full
+from sudare.collector.stores import REASONS, StoreUnavailable, Verdict
+from sudare.counting import MAX_ROUNDS, RECORD
+from sudare.foundations import checks
+
+if TYPE_CHECKING:
+    from sudare.collector._service import Service
+
+Handler = Callable[["Service", Request], Awaitable[Response]]
+RawHandler = Callable[["Service", Scope, Receive, Send], Awaitable[None]]
+
+T = TypeVar("T")
+JSON = static.JSON
+PACKED = "application/octet-stream"
+BINARY = {"type": "string", "format": "binary"}
+
+
+class Content(NamedTuple):
+    """A body: a type of `sudare.collector._messages`, or a schema."""
+
+    media: str
+    shape: Any
+    """None for no body."""
+
+
+class Query(NamedTuple):
+    """A parameter after the question mark."""
+
+    name: str
+    about: str
+    schema: Mapping[str, Any]
+
+
+class Endpoint(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    status: int
+    answer: Content | None
+    """None where the answer has no body."""
+    problems: tuple[str, ...] = ()
+    """Codes of `sudare.collector._messages.PROBLEMS` it may answer with, beside those all share."""
+    handle: Handler | None = None
+    raw: RawHandler | None = None
+    about: str = ""
+    takes: tuple[Content, ...] = ()
+    body_required: bool = True
+    query: tuple[Query, ...] = ()
+    operator: bool = False
+    """Needs the operator's token, and is not for other origins' pages."""
+    more: tuple[tuple[int, Content | None], ...] = ()
+    """Further answers."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether pages of other origins may use it."""
+        return not self.operator and (self.path.startswith("/v1/") or self.path in _SHARED_FILES)
+
+
+_SHARED_FILES = ("/client.js", "/openapi.json")
+_SINCE = Query(
+    "since",
+    "Only rounds from this one on.",
+    {"type": "integer", "minimum": 0, "maximum": MAX_ROUNDS},
+)
+_NOT_STORED = {"cache-control": "no-store"}
+_LONGEST_REQUEST = 256
+"""Bytes of a request that is not a report."""
+LONGEST_REPORT = 1024
+"""Bytes of one report in JSON; about 80 are needed."""
+_RECORD_BYTES = RECORD.itemsize
+_LONGEST_BATCH = MOST_RECORDS * _RECORD_BYTES
+_HEADERS = [
+    (b"access-control-allow-origin", b"*"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_DONE: Message = {"type": "http.response.start", "status": 204, "headers": _HEADERS}
+_EMPTY: Message = {"type": "http.response.body", "body": b""}
+_BATCH: Message = {
+    "type": "http.response.start",
+    "status": 200,
+    "headers": [(b"content-type", b"application/json"), *_HEADERS],
+}
+_ticket_request = msgspec.json.Decoder(TicketRequest).decode
+_enrolment_request = msgspec.json.Decoder(EnrolmentRequest).decode
+
+
+# What anyone may read
+
+
+async def surveys(service: "Service", request: Request) -> Response:
+    """The one survey of this collector."""
+    return _json(msgspec.json.encode(Surveys([service.board.description()])))
+
+
+async def describe(service: "Service", request: Request) -> Response:
+    """The survey."""
+    return _json(msgspec.json.encode(service.board.description()))
+
+
+async def estimates(service: "Service", request: Request) -> Response:
+    """All published rounds."""
+    since = _since(request.query_params.getlist("since"))
+    return _tagged(service, request, lambda: service.board.estimates(since or 0), JSON)
+
+
+async def estimates_csv(service: "Service", request: Request) -> Response:
+    """The same as a table."""
+    answer = _tagged(service, request, service.board.csv, "text/csv; charset=utf-8")
+    name = f"sudare-{service.board.id}.csv"
+    answer.headers["content-disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+async def activity(service: "Service", request: Request) -> Response:
+    """What is happening now."""
+    return _json(service.board.activity())
+
+
+async def stream(service: "Service", scope: Scope, receive: Receive, send: Send) -> None:
+    """Rounds and activity as they come."""
+    request = Request(scope)
+    since = _since(request.query_params.getlist("since"))
+    seen = header(scope["headers"], b"last-event-id")
+    board = service.board
+    rounds = missed(board.rounds, None if seen is None else seen.decode("latin-1"), since)
+    first = b"retry: 2000\n\n" + board.frames(rounds) + board.current_activity()
+    if scope["method"] == "HEAD":
+        nothing = Response(headers=_NOT_STORED, media_type="text/event-stream")
+        await nothing(scope, receive, send)
+        return
+    await service.stream.serve(first, receive, send)
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, headers=_NOT_STORED, media_type=JSON)
+
+
+def _tagged(
+    service: "Service", request: Request, body: Callable[[], bytes], media: str
+) -> Response:
+    return static.tagged(request, f'"{service.board.version}-{service.started}"', body, media)
+
+
+def _since(values: list[str]) -> int | None:
+    if not values:
+        return None
+    text = values[-1]
+    if len(values) > 1 or not (text.isascii() and text.isdigit()) or len(text) > 7:
+        raise Refusal("malformed")
+    if int(text) > MAX_ROUNDS:
+        raise Refusal("malformed")
+    return int(text)
+
+
+# Taking part
+
+
+async def issue_tickets(service: "Service", request: Request) -> Response:
+    """New tickets; their serials are durable before they are sent."""
+    count = (await _sent(service, request, _ticket_request) or TicketRequest()).count
+    by_operator = "authorization" in request.headers
+    if by_operator or count > 1:
+        service.require_operator(request.scope)
+    else:
+        if not service.collector.status().enrolment:
+            raise Refusal("enrolment_closed")
+        service.admit_enrolment(request.scope)
+    tickets = await _written(service, service.collector.issue, count)
+    service.metrics.tickets.inc(count)
+    answer = msgspec.json.encode(Tickets([issued(each) for each in tickets]))
+    return Response(answer, 201, _NOT_STORED, JSON)
+
+
+async def receive_reports(service: "Service", scope: Scope, receive: Receive, send: Send) -> None:
+    """One report or a batch, counted and durable before it is answered."""
+    headers = scope["headers"]
+    service.admit_report(scope)
+    kind = media_type(headers)
+    if kind == b"application/json":
+        check_length(headers, LONGEST_REPORT)
+        body = await service.reader.read(receive, LONGEST_REPORT)
+        try:
+            record = pack_report(body)
+        except checks.InvalidInput:
+            raise Refusal("malformed") from None
+        verdicts = await _count(service, record, 1)
+        if verdicts[0] > Verdict.REPEATED:
+            raise Refusal(REASONS[verdicts[0]])
+        await send(_DONE)
+        await send(_EMPTY)
+    elif kind == b"application/octet-stream":
+        check_length(headers, _LONGEST_BATCH)
+        body = await service.reader.read(receive, _LONGEST_BATCH)
+        count, rest = divmod(len(body), _RECORD_BYTES)
+        if rest or not count:
+            raise Refusal("malformed")
+        verdicts = await _count(service, body, count)
+        await send(_BATCH)
+        await send({"type": "http.response.body", "body": summary(verdicts)})
+    else:
+        raise Refusal("wrong_type")
+
+
+async def _count(service: "Service", records: bytes, count: int) -> bytes:
+    try:
+        verdicts = await service.writer.count(records, count)
+    except Full:
+        raise Refusal("unavailable") from None
+    if verdicts is None:
+        raise Refusal("unavailable")
+    return verdicts
+
+
+def summary(verdicts: bytes) -> bytes:
+    """What became of a batch, in JSON."""
+    if not any(verdicts):
+        return b'{"counted":%d,"repeated":0,"refused":{}}' % len(verdicts)
+    judged = np.frombuffer(verdicts, np.uint8)
+    counts = np.bincount(judged, minlength=len(REASONS))
+    refused = {
+        REASONS[which]: np.flatnonzero(judged == which).tolist()
+        for which in range(Verdict.REPEATED + 1, len(REASONS))
+        if counts[which]
+    }
+    answer = BatchAnswer(int(counts[Verdict.COUNTED]), int(counts[Verdict.REPEATED]), refused)
+    return msgspec.json.encode(answer)
+
+
+# What only the operator may do
+
+
+async def check_operator(service: "Service", request: Request) -> Response:
+    """Whether a token is the operator's."""
+    service.require_operator(request.scope)
+    return Response(status_code=204, headers=_NOT_STORED)
+
+
+async def set_enrolment(service: "Service", request: Request) -> Response:
+    """Open or close enrolment."""
+    service.require_operator(request.scope)
+    wanted = await _sent(service, request, _enrolment_request, required=True)
+    assert wanted is not None
+    await _written(service, service.collector.set_enrolment, wanted.open)
+    return Response(status_code=204, headers=_NOT_STORED)
+
+
+async def _sent(
+    service: "Service", request: Request, decode: Callable[[bytes], T], *, required: bool = False
+) -> T | None:
+    """A small JSON body, or None where there is none and none is required."""
+    headers = request.scope["headers"]
+    check_length(headers, _LONGEST_REQUEST)
+    body = await service.reader.read(request.receive, _LONGEST_REQUEST)
+    if not body and not required:
+        return None
+    if media_type(headers) != b"application/json":
+        raise Refusal("wrong_type")
+    try:
+        return decode(body)
+    except msgspec.MsgspecError:
+        raise Refusal("malformed") from None
+
+
+async def _written(service: "Service", job: Callable[..., T], *arguments: Any) -> T:
+    """What a job in the writer's thread gave."""
+    try:
+        return await service.writer.run(job, *arguments)
+    except StoreUnavailable:
+        raise Refusal("unavailable") from None
+
+
+_ANY = {"type": "string"}
+_UNCHANGED = ((304, None),)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        "GET", "/v1/surveys", "The surveys collected here", 200, Content(JSON, Surveys),
+        handle=surveys,
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}", "A survey: what is asked, when, and what is promised", 200,
+        Content(JSON, Description), ("unknown_survey",), handle=describe,
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}/estimates", "All published rounds", 200,
+        Content(JSON, Estimates), ("malformed", "unknown_survey"), handle=estimates,
+        query=(_SINCE,), more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}/estimates.csv", "All published rounds as a table", 200,
+        Content("text/csv", _ANY), ("unknown_survey",), handle=estimates_csv,
+        more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}/activity", "What is happening now", 200,
+        Content(JSON, Activity), ("unknown_survey",), handle=activity,
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}/stream", "Rounds and activity as they come", 200,
+        Content("text/event-stream", _ANY),
+        ("malformed", "unknown_survey", "unavailable"), raw=stream, query=(_SINCE,),
+        about="Server-sent events: `round` (its id is round.revision, for Last-Event-ID) and "
+        "`activity`. A viewer that says neither what it has seen nor `since` gets the latest "
+        "rounds first.",
+    ),
+    Endpoint(
+        "POST", "/v1/surveys/{id}/tickets", "Join the survey: get a ticket", 201,
+        Content(JSON, Tickets),
+        (
+            "malformed", "unauthorised", "enrolment_closed", "unknown_survey", "too_slow",
+            "oversized", "wrong_type", "rate_limited", "unavailable",
+        ),
+        handle=issue_tickets,
+        about="Keep the ticket, and give it to nobody. More than one at a time, at most "
+        f"{MOST_TICKETS:,}, needs the operator's token; with it limits and closed enrolment do not "
+        "apply.",
+        takes=(Content(JSON, TicketRequest),), body_required=False,
+    ),
+    Endpoint(
+        "POST", "/v1/surveys/{id}/reports", "Send one report, or a relay's packed batch", 204, None,
+        (
+            "malformed", "unknown_slot", "wrong_mark", "unknown_survey", "too_slow", "too_late",
+            "oversized", "wrong_type", "too_early", "rate_limited", "unavailable",
+        ),
+        raw=receive_reports,
+        about="One report in JSON is answered 204 when it is durable, counted or counted before. "
+        f"A batch is up to {MOST_RECORDS:,} records of {_RECORD_BYTES} bytes (serial: 8 bytes, "
+        "slot: 4, bit: 1, mark: 16; little-endian) and is answered 200 with what became of them.",
+        takes=(Content(JSON, SentReport), Content(PACKED, BINARY)),
+        more=((200, Content(JSON, BatchAnswer)),),
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}/operator", "Check the operator's token", 204, None,
+        ("unauthorised", "unknown_survey", "rate_limited", "unavailable"), handle=check_operator,
+        operator=True,
+    ),
+    Endpoint(
+        "PUT", "/v1/surveys/{id}/enrolment", "Open or close enrolment", 204, None,
+        (
+            "malformed", "unauthorised", "unknown_survey", "too_slow", "oversized", "wrong_type",
+            "rate_limited", "unavailable",
+        ),
+        handle=set_enrolment, takes=(Content(JSON, EnrolmentRequest),), operator=True,
+    ),
+    Endpoint(
+        "GET", "/openapi.json", "This description", 200, Content(JSON, {"type": "object"}),
+        handle=static.interface, more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/", "The dashboard", 200, Content("text/html", _ANY), ("not_found",),
+        handle=static.dashboard, more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/try", "Take part from a browser", 200, Content("text/html", _ANY),
+        ("not_found",), handle=static.try_page, more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/client.js", "The browser's client, an ES module", 200,
+        Content("text/javascript", _ANY), ("not_found",), handle=static.client, more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/pages/{file}", "What the pages load", 200, Content("*/*", _ANY),
+        ("not_found",), handle=static.page_file, more=_UNCHANGED,
+    ),
+)  # fmt: skip

@@ -1,0 +1,199 @@
+"""A running collector: the engine, its one writing thread, and what happens by the clock."""
+
+import asyncio
+import logging
+import math
+import time
+from contextlib import suppress
+
+from starlette.types import Scope
+
+from sudare.collector import monitoring
+from sudare.collector._board import Board
+from sudare.collector._clock import Schedule
+from sudare.collector._engine import Collector, Round
+from sudare.collector._limits import Clients, Limiter, Reader, header
+from sudare.collector._messages import Refusal
+from sudare.collector._openapi import document
+from sudare.collector._settings import Settings
+from sudare.collector._stream import Stream
+from sudare.collector._writer import Writer
+from sudare.collector.monitoring import Metrics
+from sudare.collector.stores import StoreUnavailable
+from sudare.counting import Survey
+
+_TICK_SECONDS = 1.0
+_LONGEST_SLEEP, _SHORT_SLEEP = 0.25, 0.05
+_MOST_TOLD = 20
+"""Rounds told in the log when many are published at once, as after a long pause."""
+_GUESSES = (10 / 60, 10)
+"""Wrong tokens: ten, then ten a minute."""
+_NO_LIMIT = (0.0, 1.0)
+COUNTED_REFUSALS = frozenset(
+    ("malformed", "oversized", "unknown_survey", "rate_limited", "unauthorised")
+)
+"""What the engine is told about; what it refused itself it has counted."""
+
+
+class Service:
+    """Everything the routes need. To be made inside a running event loop."""
+
+    def __init__(
+        self, settings: Settings, survey: Survey, schedule: Schedule, collector: Collector
+    ) -> None:
+        self.settings = settings
+        self.collector = collector
+        self.schedule = schedule
+        self.metrics = Metrics()
+        self.board = Board(
+            survey,
+            schedule,
+            collector,
+            beta=settings.beta,
+            expected_users=settings.expected_users,
+            clock=collector.clock,
+        )
+        self.stream = Stream(settings.max_streams)
+        self.writer = Writer(collector, self.metrics, settings.max_pending)
+        self.reader = Reader(settings.body_seconds)
+        self.document = document()
+        self.started = format(time.time_ns(), "x")
+        self._clients = Clients(settings.proxies)
+        self._enrolments = Limiter(
+            (settings.tickets_per_minute / 60, settings.tickets_burst),
+            (settings.tickets_per_second_overall, 2 * settings.tickets_per_second_overall),
+        )
+        self._reports = Limiter((settings.reports_per_second, settings.reports_burst), _NO_LIMIT)
+        self._guesses = Limiter(_GUESSES, _NO_LIMIT)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._watch()
+
+    def start(self) -> None:
+        """Begin to publish rounds when they are due, and to tell viewers what happens."""
+        self._tasks = [
+            asyncio.create_task(self._publish()),
+            asyncio.create_task(self._tell()),
+            asyncio.create_task(self._expire()),
+        ]
+
+    async def stop(self) -> None:
+        """Count what has been accepted, and end; the store is left for its owner to close."""
+        self.stream.close()
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.writer.close()
+
+    # What routes ask
+
+    def admit_report(self, scope: Scope) -> None:
+        """Refuse a client that sends reports too fast."""
+        if self.settings.reports_per_second > 0:
+            self._admit(self._reports, scope)
+
+    def admit_enrolment(self, scope: Scope) -> None:
+        """Refuse a client that asks for too many tickets."""
+        self._admit(self._enrolments, scope)
+
+    def require_operator(self, scope: Scope) -> None:
+        """Refuse whoever has not the operator's token."""
+        given = header(scope["headers"], b"authorization") or b""
+        kind, _, token = given.partition(b" ")
+        if kind.lower() == b"bearer" and 0 < len(token) <= 512:
+            # It looks at nothing but a hash in memory: no need to disturb the writer.
+            if self.collector.check_token(token.strip().decode("latin-1")):
+                return
+            # Only wrong tokens are counted: who has the right one is never kept waiting.
+            self._admit(self._guesses, scope)
+        raise Refusal("unauthorised")
+
+    def refused(self, code: str) -> None:
+        """A request was refused here."""
+        self.metrics.refused(code)
+        if code in COUNTED_REFUSALS:
+            self.collector.refused(code)
+
+    def _admit(self, limiter: Limiter, scope: Scope) -> None:
+        client = scope.get("client") or ("",)
+        forwarded = (value for name, value in scope["headers"] if name == b"x-forwarded-for")
+        if wait := limiter.take(self._clients.of(client[0], *forwarded)):
+            raise Refusal("rate_limited", retry_seconds=wait)
+
+    # What happens by the clock
+
+    async def _publish(self) -> None:
+        """Close every round when it is due, however busy the collector is; and once a second look
+        at what late reports and other collectors have changed."""
+        looked, failing = -math.inf, False
+        while True:
+            due = self.collector.next_due()
+            until_due = math.inf if due is None else due - self.collector.clock()
+            wait = min(looked + _TICK_SECONDS - time.monotonic(), until_due)
+            if wait > 0:
+                # The wall clock may be set while we sleep.
+                await asyncio.sleep(min(wait, _LONGEST_SLEEP))
+                continue
+            looked = time.monotonic()
+            try:
+                changed = await self.writer.run(self.collector.publish_due)
+            except StoreUnavailable:
+                if not failing:
+                    failing = True
+                    monitoring.say(
+                        "store", "The store cannot be used: trying again", logging.WARNING
+                    )
+                await asyncio.sleep(_TICK_SECONDS)
+            except Exception as problem:
+                monitoring.fault("publish", problem)
+                self.metrics.failed(expected=False)
+                await asyncio.sleep(_TICK_SECONDS)
+            else:
+                if failing:
+                    failing = False
+                    monitoring.say("store", "The store can be used again")
+                self._show(changed, due)
+                if due is not None and self.collector.next_due() == due and until_due <= 0:
+                    await asyncio.sleep(_SHORT_SLEEP)  # the clock was set back: no need to hurry
+
+    def _show(self, told: list[Round], due: float | None) -> None:
+        changed = self.board.refresh(told)
+        if not changed:
+            return
+        self.metrics.published.inc(len(changed))
+        if due is not None:
+            self.metrics.lag.set(max(0.0, self.collector.clock() - due))
+        self.stream.send(self.board.frames(changed))
+        for each in changed[-_MOST_TOLD:]:
+            word = "revised" if each.revision else "published"
+            monitoring.say(
+                word,
+                f"Round {each.round} {word}: {each.reporters} reporters",
+                round=each.round,
+                reporters=each.reporters,
+            )
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            try:
+                if (news := self.board.news()) is not None:
+                    self.stream.send(news)
+                self.stream.tick()
+                await asyncio.to_thread(self.board.predict)
+            except Exception as problem:
+                monitoring.fault("tell", problem)
+                self.metrics.failed(expected=False)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(min(_TICK_SECONDS, self.settings.body_seconds / 4))
+            self.reader.expire()
+
+    def _watch(self) -> None:
+        watch = self.metrics.watch
+        watch("pending_reports", "Reports that wait to be counted.", lambda: self.writer.waiting)
+        watch("streams", "Viewers of the live stream.", lambda: len(self.stream))
+        watch("issued_tickets", "Tickets handed out.", lambda: self.collector.status().tickets)
+        watch("rounds", "Rounds published so far.", lambda: len(self.board.rounds))

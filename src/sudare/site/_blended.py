@@ -1,0 +1,270 @@
+"""Blend verified releases with own rows into a model that stays inside.
+
+`blend` is for a desk: rows that do not fit the study, or cannot judge what others released, are an
+error there. Where others can see whether a model was made, `blend_unattended` always makes one.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.blending import CandidateWeight, HedgedBlend, receive
+from sudare.foundations import checks
+from sudare.foundations.privacy import account
+from sudare.releases import Contract, Release
+from sudare.site._assessment import assess_classes, assess_numbers, hold_out
+from sudare.site._model import (
+    Component,
+    Kind,
+    Model,
+    Opinion,
+    Party,
+    Refusal,
+    Story,
+    is_sound,
+)
+from sudare.site._receiving import Checked
+from sudare.study import Block, Study, read_every_row, read_table
+
+Array = NDArray[np.float64]
+Progress = Callable[[str, int, int], None]
+
+_NEGLIGIBLE = 1e-6
+"""Components with less weight are left out of the file."""
+_FEATURES_SHOWN = 5
+_PARTIES_SHOWN = 8
+_FEWEST_TO_ASSESS = 25
+
+
+def blend(
+    source: Any,
+    study: Study,
+    checked: Sequence[Checked],
+    *,
+    party: str,
+    progress: Progress = lambda title, done, total: None,
+) -> Model:
+    """The blended model of a file or frame of own rows and the releases that passed.
+
+    A release by this party itself is left out: its rows are here already.
+    """
+    _check_party(party)
+    return _blended(read_table(source, study), study, checked, party, progress)
+
+
+def blend_unattended(source: Any, study: Study, checked: Sequence[Checked], *, party: str) -> Model:
+    """The same, whatever the rows hold: fails only for what is wrong with a table as a whole.
+
+    What does not fit the study becomes public constants (`sudare.study.read_every_row`). Where own
+    rows cannot be blended with what was received (too few, one class, numbers beyond computing),
+    the model is a constant: the share of the second class, or the mean of the targets.
+    """
+    _check_party(party)
+    block = read_every_row(source, study)
+    try:
+        model = _blended(block, study, checked, party, lambda title, done, total: None)
+    except Exception:  # any error that came with some rows and not with others would tell of them
+        return _constant(block, study, checked, party)
+    return model if is_sound(model) else _constant(block, study, checked, party)
+
+
+def _check_party(party: str) -> None:
+    if not (party.strip() and party.isprintable()):
+        raise checks.InvalidInput("Expected party to be a printable name")
+
+
+def _blended(
+    block: Block, study: Study, checked: Sequence[Checked], party: str, progress: Progress
+) -> Model:
+    assert block.targets is not None
+    used, refusals = _usable(checked, party)
+    contract = study.contract
+    targets = _labels(block.targets, contract)
+    progress("blending", 0, 2)
+    made = HedgedBlend([release for release, _ in used], contract=contract)
+    made.fit(block.rows, targets)
+    told = made.explain()
+    progress("blending", 1, 2)
+    influence = {each.party: each.influence for each in told.releases}
+    refusals += [Refusal(what=each.party, reason=each.reason) for each in told.dropped]
+    parties = tuple(_party(study, *each, influence) for each in used if each[0].party in influence)
+    story = Story(
+        sentence=told.verdict,
+        weights=_by_kind(told.candidates),
+        parties=parties,
+        refusals=tuple(refusals),
+        opinions=_opinions(study, made),
+        assessment=_assess(block.rows, targets, made),
+    )
+    progress("blending", 2, 2)
+    return _model(block, study, party, _components(made), story)
+
+
+def _constant(block: Block, study: Study, checked: Sequence[Checked], party: str) -> Model:
+    """The own rows' average, smoothed by one row in the middle; nothing of what was received."""
+    assert block.targets is not None
+    contract, n = study.contract, len(block.targets)
+    score, why = float(block.targets.sum()) / (n + 1), "Own rows could not be blended"
+    if study.task == "classification":
+        if abs(block.targets.sum()) == n:
+            why = "Own rows hold one class only and cannot judge what others released"
+        score = 2 * math.atanh(score)  # the log-odds of a share of (1 + score)/2
+    theta = np.zeros(contract.dimension)
+    if contract.constant > 0:
+        theta[-1] = score / contract.constant
+    used, refusals = _usable(checked, party)
+    refusals += [Refusal(what=release.party, reason="not blended") for release, _ in used]
+    own = Component(name="own model", weight=1.0, coefficients=tuple(theta.tolist()))
+    story = Story(
+        sentence=f"{why}: this model predicts their average for everyone.",
+        weights={"own model": 1.0},
+        refusals=tuple(refusals),
+    )
+    return _model(block, study, party, (own,), story)
+
+
+def _model(
+    block: Block, study: Study, party: str, components: tuple[Component, ...], story: Story
+) -> Model:
+    return Model(
+        study=study,
+        party=party,
+        moment=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows=len(block.rows),
+        components=components,
+        story=story,
+    )
+
+
+def _usable(
+    checked: Sequence[Checked], party: str
+) -> tuple[list[tuple[Release, str]], list[Refusal]]:
+    """Releases under their signers' names: what a release calls itself cannot be checked."""
+    used, refusals = [], []
+    for each in checked:
+        if each.trusted is None:
+            refusals.append(Refusal(what=_name(each), reason=each.problem or "not valid"))
+        elif each.trusted.release.party == party:
+            refusals.append(Refusal(what=_name(each), reason="made from these rows"))
+        else:
+            named = msgspec.structs.replace(each.trusted.release, party=each.trusted.signer)
+            used.append((named, each.trusted.release.party))
+    return used, refusals
+
+
+def _name(checked: Checked) -> str:
+    """The name of a file, which others chose, as a text that can be written and shown."""
+    name = Path(checked.address).name
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+
+
+_KINDS = {
+    "own": "own model",
+    "together": "all releases together",
+    "group": "groups of releases",
+    "received": "single releases, as received",
+}
+
+
+def _by_kind(candidates: Iterable[CandidateWeight]) -> dict[str, float]:
+    """Weights of a handful of kinds: many candidates differ by a number only."""
+    kinds = dict.fromkeys(_KINDS.values(), 0.0)
+    for each in candidates:
+        kinds[_KINDS[each.kind]] += each.weight
+    return {kind: weight for kind, weight in kinds.items() if weight > 0.0005}
+
+
+def _labels(targets: Array, contract: Contract) -> NDArray[Any]:
+    if contract.classes is None:
+        return targets
+    labels = np.array(contract.classes, dtype=object)
+    named: NDArray[Any] = labels[(targets > 0).astype(int)]
+    return named
+
+
+def _components(made: HedgedBlend) -> tuple[Component, ...]:
+    kept = made.weights_ > _NEGLIGIBLE
+    weights = made.weights_[kept] / made.weights_[kept].sum()
+    names = [name for name, keep in zip(made.candidates_, kept, strict=True) if keep]
+    return tuple(
+        Component(name=name, weight=float(weight), coefficients=tuple(theta.tolist()))
+        for name, weight, theta in zip(names, weights, made.components_[kept], strict=True)
+    )
+
+
+def _party(study: Study, release: Release, own_name: str, influence: dict[str, float]) -> Party:
+    delta = study.privacy.delta
+    promise = account([release.event], delta)
+    return Party(
+        name=own_name,
+        signer=release.party,
+        rows=release.n,
+        epsilon=promise.epsilon(),
+        delta=delta,
+        sentence=str(promise),
+        influence=influence[release.party],
+    )
+
+
+def _assess(rows: Array, targets: NDArray[Any], made: HedgedBlend) -> Any:
+    """Own model and blend on rows left out; None where there are too few rows to say."""
+    if len(rows) < _FEWEST_TO_ASSESS:
+        return None
+    contract = made.received_.contract
+    signs = contract.targets(targets)
+
+    def predictor(releases: Sequence[Release]) -> Any:
+        def predict(train: Array, train_signs: Array, test: Array) -> Array:
+            some = HedgedBlend(releases, contract=contract)
+            some.fit(train, _labels(train_signs, contract))
+            if contract.task == "classification":
+                second: Array = some.predict_proba(test)[:, 1]
+                return second
+            predicted: Array = some.predict(test)
+            return predicted
+
+        return predict
+
+    try:
+        held = hold_out(rows, signs, predictor([]), predictor(made.releases))
+    except checks.InvalidInput:  # a fold with one class only
+        return None
+    return assess_classes(held) if contract.task == "classification" else assess_numbers(held)
+
+
+def _opinions(study: Study, made: HedgedBlend) -> tuple[Opinion, ...]:
+    """Blend, own model and single releases on the strongest features, in the study's units."""
+    average = made.weights_ @ made.components_
+    learners = receive(made.releases, study.contract).as_learners()
+    reach = 1.0 if study.task == "classification" else study.target_reach
+    features = study.features
+    scales = np.array([feature.scale for feature in features]) / reach
+    strongest = np.argsort(-np.abs(average[: len(features)] / scales))[:_FEATURES_SHOWN]
+    found: list[Opinion] = []
+    for index in strongest.tolist():
+        sources: list[tuple[str, Kind, float, float]] = [
+            ("blend", "blend", average[index], 0.0),
+            ("own model", "own", made.components_[0, index], 0.0),
+            *(
+                (learners.parties[k], "party", learners.coefficients[k, index], 1.96 * std)
+                for k, std in enumerate(learners.noise_std[:_PARTIES_SHOWN])
+            ),
+        ]
+        found += [
+            Opinion(
+                feature=features[index].name,
+                source=source,
+                kind=kind,
+                effect=float(theta / scales[index]),
+                low=float((theta - half) / scales[index]),
+                high=float((theta + half) / scales[index]),
+            )
+            for source, kind, theta, half in sources
+        ]
+    return tuple(found)

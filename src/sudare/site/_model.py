@@ -1,0 +1,225 @@
+"""A blended model as a small file: what it predicts with, and how it came about.
+
+Linear components with weights on the simplex; probabilities (or predictions) of the components are
+mixed. The file is JSON, holds the study it belongs to, and reads the same in any language. It was
+made from the organisation's own rows without noise and stays inside: it is not a release.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sudare import __version__
+from sudare.blending import FrozenModel
+from sudare.foundations import checks
+from sudare.releases import Label
+from sudare.site._assessment import Assessment
+from sudare.storage.files import read_bytes
+from sudare.study import Categories, Study, label_text, read_blocks
+
+Array = NDArray[np.float64]
+Kind = Literal["blend", "own", "party"]
+FORMAT = "sudare-model/1"
+_HUGE = 1e150
+"""Products of two such numbers are still numbers."""
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """One linear model in the mixture."""
+
+    name: str
+    weight: float
+    coefficients: tuple[float, ...]
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """What one feature does, in the study's own units."""
+
+    feature: str
+    unit: str
+    """What one step means."""
+    effect: float
+    """Change of the log-odds, or of the target, for one step."""
+    odds_ratio: float | None
+
+
+class Party(msgspec.Struct, frozen=True, kw_only=True):
+    """A release that was blended."""
+
+    name: str
+    signer: str
+    rows: int
+    epsilon: float
+    delta: float
+    sentence: str
+    """What the party's people were promised."""
+    influence: float
+    """Share of the blend that came through this release."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A release that was not used, and why."""
+
+    what: str
+    reason: str
+
+
+class Opinion(msgspec.Struct, frozen=True, kw_only=True):
+    """What one source says of a feature's effect, with the interval that its noise leaves."""
+
+    feature: str
+    source: str
+    kind: Kind
+    effect: float
+    low: float
+    high: float
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model came about: for the report, and for whoever asks."""
+
+    sentence: str
+    weights: dict[str, float]
+    """Of each group of candidates in the blend."""
+    parties: tuple[Party, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    opinions: tuple[Opinion, ...] = ()
+    assessment: Assessment | None = None
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A mixture of linear models over the features of a study."""
+
+    format: str = FORMAT
+    software: str = f"sudare {__version__}"
+    study: Study
+    party: str
+    moment: str
+    rows: int
+    components: tuple[Component, ...]
+    story: Story
+
+    def scores(self, rows: Array) -> Array:
+        """θ·x of every component, one column each, for encoded rows."""
+        thetas = np.array([each.coefficients for each in self.components])
+        scores: Array = self.study.contract.rows(rows) @ thetas.T
+        return scores
+
+    def probabilities(self, rows: Array) -> Array:
+        """Probability of the second class, for encoded rows."""
+        if self.study.task != "classification":
+            raise checks.InvalidInput("Expected a study of two classes for probabilities")
+        mixed: Array = expit(self.scores(rows)) @ self._weights()
+        return mixed
+
+    def predictions(self, rows: Array) -> Array:
+        """Predicted targets in their own units, for encoded rows."""
+        if self.study.task != "regression":
+            raise checks.InvalidInput("Expected a study of a number for predictions")
+        mixed = np.clip(self.scores(rows), -1.0, 1.0) @ self._weights()
+        own: Array = self.study.target_middle + self.study.target_reach * mixed
+        return own
+
+    def predict_proba(self, data: Any) -> Array:
+        """Probabilities of both classes, for a file or frame with the study's columns."""
+        second = np.concatenate([self.probabilities(rows) for rows in self._read(data)])
+        return np.column_stack([1 - second, second])
+
+    def predict(self, data: Any) -> NDArray[Any]:
+        """The likelier class or the predicted number, for a file or frame."""
+        if self.study.task == "regression":
+            return np.concatenate([self.predictions(rows) for rows in self._read(data)])
+        second = np.concatenate([self.probabilities(rows) for rows in self._read(data)]) > 0.5
+        assert self.study.target.classes is not None
+        labels = np.array(self.study.target.classes, dtype=object)
+        likelier: NDArray[Any] = labels[second.astype(int)]
+        return likelier
+
+    def to_sklearn(self) -> FrozenModel:
+        """The model as a scikit-learn estimator over frames with the study's columns."""
+        return FrozenModel(self, self.study.target.classes)
+
+    def effects(self) -> list[Effect]:
+        """The components' weighted average coefficient of every feature, in the study's units."""
+        average = self._weights() @ np.array([each.coefficients for each in self.components])
+        ratios = self.study.task == "classification"
+        reach = 1.0 if ratios else self.study.target_reach
+        found = []
+        for feature, coefficient in zip(self.study.features, average.tolist(), strict=False):
+            effect = float(coefficient * reach / feature.scale)
+            flag = feature.category is not None or feature.name.endswith(" missing")
+            found.append(
+                Effect(
+                    feature=feature.name,
+                    unit="yes instead of no" if flag else f"one more unit of {feature.column}",
+                    effect=effect,
+                    odds_ratio=float(np.exp(min(effect, 700.0))) if ratios else None,
+                )
+            )
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The file's contents."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    def _weights(self) -> Array:
+        return np.array([each.weight for each in self.components])
+
+    def _read(self, data: Any) -> list[Array]:
+        found = [block.rows for block in read_blocks(data, self.study, with_target=False)]
+        if not sum(map(len, found)):
+            raise checks.InvalidInput("Expected at least one row of data")
+        return [rows for rows in found if len(rows)]
+
+
+def load_model(path: str | Path) -> Model:
+    """A model from its file."""
+    data = read_bytes(path)
+    try:
+        model = msgspec.json.decode(data, type=Model)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+        raise checks.InvalidInput(f"{path} is not a model: {problem}") from None
+    if model.format != FORMAT:
+        raise checks.InvalidInput(f"{path} was written by a later sudare: update it")
+    if not is_sound(model):
+        raise checks.InvalidInput(f"{path} is damaged: its numbers do not fit its study")
+    return model
+
+
+def is_sound(model: Model) -> bool:
+    """Whether everything that will be computed from it can be."""
+    study = model.study
+    try:
+        width = study.contract.dimension
+        scales = [feature.scale for feature in study.features]
+        if study.task == "regression":
+            scales.append(study.target_reach)
+    except (ArithmeticError, AssertionError, ValueError):
+        return False
+    categories = (c for c in study.columns.values() if isinstance(c, Categories))
+    weights = [component.weight for component in model.components]
+    return (
+        all(1 / _HUGE < scale < _HUGE for scale in scales)
+        and all(c.missing is None or _known(c.missing, c.categories) for c in categories)
+        and all(len(component.coefficients) == width for component in model.components)
+        and min(weights, default=-1.0) >= 0
+        and abs(sum(weights) - 1) < 1e-6
+        and all(abs(number) < _HUGE for number in _numbers(msgspec.to_builtins(model)))
+    )
+
+
+def _known(label: Label, labels: tuple[Label, ...]) -> bool:
+    return label_text(label) in map(label_text, labels)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)

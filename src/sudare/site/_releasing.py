@@ -1,0 +1,198 @@
+"""Rehearse, spend, fit, seal, certify, write: in this order, and only here.
+
+Whatever can go wrong beforehand does: the data are read, a stand-in without any of their numbers is
+sealed, and the place is tried. The ledger is charged, durably, before any noise is drawn. The
+signed release is kept in the ledger before it is written anywhere, so that a crash at any instant
+leaves one of three states: nothing spent; spent, nothing released (run it again, it costs nothing
+more); released, and the same bytes for whoever asks again.
+
+`publish` is for a desk: data that do not fit the study are an error there, and nothing is spent.
+That error tells something of a row. Where others can see whether a release was made (a federation,
+a folder that a nightly job fills), `publish_unattended` takes every row as it is instead.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
+from sudare.foundations import checks
+from sudare.foundations.privacy import account
+from sudare.ledger import Ledger, LedgerError, Receipt
+from sudare.releases import LearnerRelease, MomentsRelease, Release
+from sudare.site._plan import EDITION, SIGNS, ReleasePlan, make_learner
+from sudare.study import Block, Study, raw_content, read_every_row, read_table
+
+_LONGEST_NUMBER = -2.2250738585072014e-308
+"""No float takes more letters."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release that has left."""
+
+    address: str
+    receipt: Receipt
+    sentence: str
+    repeated: bool
+    """It existed already; nothing new was drawn or spent."""
+
+
+def publish(
+    source: Any, study: Study, ledger: Ledger, key: SigningKey, *, party: str, place: str
+) -> Published:
+    """Make, sign and write this party's release; asked again, write the same one again."""
+    return _publish(read_table, source, study, ledger, key, party, place)
+
+
+def publish_unattended(
+    source: Any, study: Study, ledger: Ledger, key: SigningKey, *, party: str, place: str
+) -> Published:
+    """The same, whatever the rows hold: what does not fit the study becomes public constants.
+
+    Whether it succeeds, and with which error, is the same for all tables of the same columns and
+    number of rows that were opened in the ledger (`sudare.study.read_every_row`). From data that
+    fit, it makes the release that `publish` makes.
+    """
+    return _publish(read_every_row, source, study, ledger, key, party, place)
+
+
+def _publish(
+    read: Callable[[Any, Study], Block],
+    source: Any,
+    study: Study,
+    ledger: Ledger,
+    key: SigningKey,
+    party: str,
+    place: str,
+) -> Published:
+    fingerprint = ledger.fingerprint(raw_content(source))
+    dataset = ledger.named(fingerprint)
+    if dataset is None:
+        raise checks.PrivacyError(
+            "These data have no budget yet: open them in the ledger with a cap first "
+            "(sudare ledger open)"
+        )
+    block = read(source, study)
+    if ledger.fingerprint(raw_content(source)) != fingerprint:
+        raise checks.PrivacyError(
+            "The data were changed while they were read: run it again. Nothing was spent"
+        )
+    planned = ReleasePlan.of(study, len(block.rows))
+    _rehearse(planned, party, key)
+    _try_place(place)
+    # What an earlier version released stands: a second draw would be a second spend.
+    requests = [_request(study, fingerprint, party, key, edition) for edition in (1, EDITION)]
+    kept = next((each for each in requests if ledger.kept(each) is not None), None)
+    receipt = None if kept is None else ledger.receipt(kept)
+    if receipt is None:
+        receipt = ledger.spend(
+            dataset,
+            planned.event,
+            request=requests[-1],
+            purpose=f"release for study {study.name}",
+        )
+    request = receipt.request
+    sentence = str(account([receipt.event], study.privacy.delta))
+    try:
+        data = ledger.kept(request)
+        repeated = data is not None
+        if data is None:
+            assert block.targets is not None
+            release = _draw(block.rows, block.targets, planned, party)
+            signed = seal_release(release, _certify(planned, receipt), key)
+            data = ledger.keep(receipt, signed)
+    except LedgerError as problem:
+        # The ledger speaks of its last step, which spent nothing; the step before it did.
+        said = str(problem).removesuffix("; nothing was spent")
+        raise LedgerError(
+            f"{said}; the spend is on record, and running it again costs nothing more"
+        ) from None
+    address = put(place, file_name(party, data), data)
+    return Published(address, receipt, sentence, repeated)
+
+
+def _rehearse(planned: ReleasePlan, party: str, key: SigningKey) -> None:
+    """Seal a stand-in of the same size: a name or a size that will not do costs nothing."""
+    contract = planned.study.contract
+    common: dict[str, Any] = {
+        "party": party,
+        "contract": contract,
+        "n": planned.n,
+        "event": planned.event,
+        "noise_std": planned.noise_std,
+    }
+    p = contract.dimension
+    stand_in: Release
+    if planned.radius is None:
+        gram = (_LONGEST_NUMBER,) * (p * (p + 1) // 2)
+        stand_in = MomentsRelease(cross=(_LONGEST_NUMBER,) * p, gram=gram, **common)
+    else:
+        numbers = (_LONGEST_NUMBER,) * p
+        stand_in = LearnerRelease(coefficients=numbers, radius=planned.radius, slack=0.0, **common)
+    receipt = Receipt("", 0, "", planned.event, "", "0" * 64)
+    seal_release(stand_in, _certify(planned, receipt), key)
+
+
+def _try_place(place: str) -> None:
+    """See whether a file can be made in a folder, before anything is spent."""
+    if "://" in place:
+        return  # only the write itself tells
+    folder = Path(place).absolute()
+    try:
+        while not folder.exists():  # it will be made
+            folder = folder.parent
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        reason = problem.strerror
+        if isinstance(problem, NotADirectoryError):
+            reason = "a folder is needed, and a file is in its place"
+        raise checks.SudareError(f"Cannot write to {place}: {reason}. Nothing was spent") from None
+
+
+def _draw(rows: Any, targets: Any, planned: ReleasePlan, party: str) -> Release:
+    study = planned.study
+    learner = make_learner(study)
+    if study.task == "classification":
+        targets = np.where(targets > 0, SIGNS[1], SIGNS[0])
+    made: Release = learner.fit(rows, targets).release(party)
+    named = msgspec.structs.replace(made.contract, classes=study.target.classes)
+    priced = msgspec.structs.replace(made.event, unit=study.privacy.unit)
+    if (named, priced) != (study.contract, planned.event):
+        raise checks.PrivacyError(
+            "The release is not the one that was charged for: nothing of it leaves. This is a "
+            "fault in sudare; please report it"
+        )
+    # The same numbers under the study's own labels and unit.
+    return msgspec.structs.replace(made, contract=study.contract, event=planned.event)
+
+
+def _certify(planned: ReleasePlan, receipt: Receipt) -> Certificate:
+    terms = planned.study.privacy
+    return Certificate(
+        study=planned.study.digest(),
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        sentence=planned.sentence,
+        parameters=planned.parameters,
+        receipt=receipt.chain,
+        moment=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _request(
+    study: Study, fingerprint: str, party: str, key: SigningKey, edition: int = EDITION
+) -> str:
+    """The name of this one release: study, data, party, signer and calibrations."""
+    parts = [study.digest(), fingerprint, party, key.public.fingerprint]
+    if edition > 1:  # the first one went without saying
+        parts.append(f"edition {edition}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

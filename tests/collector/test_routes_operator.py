@@ -1,0 +1,107 @@
+"""What needs the operator's token, and that nobody gets by without it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare.collector import StoreUnavailable
+from tests.collector.served import TOKEN, Served, serving, stop_limits
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("operator"), proxies=("127.0.0.1",)) as collector:
+        yield collector
+
+
+def code(answer: Any) -> str:
+    word: str = answer.json()["error"]["code"]
+    return word
+
+
+def check(served: Served, given: str | bytes, client: str = "198.51.100.1") -> Any:
+    headers: list[tuple[bytes, bytes]] = [(b"x-forwarded-for", client.encode())]
+    headers.append((b"authorization", given if isinstance(given, bytes) else given.encode()))
+    return served.http.get(f"{served.url}/operator", headers=headers)
+
+
+def test_the_token(served: Served) -> None:
+    for given in (f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER  {TOKEN}"):
+        assert check(served, given).status_code == 204
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "", "Bearer", "Bearer x", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN.upper()}", "Bearer " + "x" * 513, "Bearer " + "0" * 64,
+        b"Bearer \xff\xfe\xfd", f"Bearer {TOKEN},{TOKEN}",
+    ],
+)  # fmt: skip
+def test_anything_else(served: Served, given: str | bytes) -> None:
+    before = served.collector.status().refused.get("unauthorised", 0)
+    client = f"198.51.{100 + len(given) % 50}.{abs(hash(given)) % 200}"
+    answer = check(served, given, client)
+    assert (answer.status_code, code(answer)) == (401, "unauthorised")
+    assert served.collector.status().refused["unauthorised"] == before + 1
+    assert check(served, f"Bearer {TOKEN}", client).status_code == 204
+
+
+def test_guessing_is_slowed_down_and_the_operator_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_limits(monkeypatch)
+    with serving(tmp_path) as served:
+        answers = [check(served, f"Bearer guess-{n}") for n in range(14)]
+        assert [each.status_code for each in answers] == [401] * 10 + [429] * 4
+        assert check(served, f"Bearer {TOKEN}").status_code == 204
+
+
+def test_enrolment_is_the_operators(served: Served) -> None:
+    def put(body: Any, **headers: str) -> Any:
+        return served.http.put(f"{served.url}/enrolment", json=body, headers=headers)
+
+    assert code(put({"open": False})) == "unauthorised"
+    assert served.http.get(served.url).json()["enrolment"] == "open"
+    assert put({"open": False}, **served.operator).status_code == 204
+    assert served.http.get(served.url).json()["enrolment"] == "closed"
+    assert put({"open": True}, **served.operator).status_code == 204
+    assert served.http.get(served.url).json()["enrolment"] == "open"
+    wrong_bodies: list[Any] = [{}, {"open": 1}, {"open": "yes"}, {"open": True, "x": 1}, [], 0]
+    for body in wrong_bodies:
+        assert code(put(body, **served.operator)) == "malformed"
+    wrong = served.operator | {"content-type": "text/plain"}
+    answer = served.http.put(f"{served.url}/enrolment", content=b"{}", headers=wrong)
+    assert code(answer) == "wrong_type"
+    answer = put({"open": True, "x": "y" * 300}, **served.operator)
+    assert code(answer) == "oversized"
+
+
+def test_enrolment_lasts(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        served.http.put(f"{served.url}/enrolment", json={"open": False}, headers=served.operator)
+        survey = served.survey
+    with serving(tmp_path, survey) as served:
+        assert served.http.get(served.url).json()["enrolment"] == "closed"
+        assert code(served.http.post(f"{served.url}/tickets")) == "enrolment_closed"
+
+
+def test_a_store_that_fails(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(open: bool) -> None:
+        raise StoreUnavailable("no disk")
+
+    monkeypatch.setattr(served.collector, "set_enrolment", fail)
+    answer = served.http.put(
+        f"{served.url}/enrolment", json={"open": True}, headers=served.operator
+    )
+    assert code(answer) == "unavailable"
+
+
+def test_the_token_is_nowhere_to_be_read(served: Served, tmp_path: Path) -> None:
+    for path in ("", "/estimates", "/activity"):
+        assert TOKEN not in served.http.get(served.url + path).text
+    kept = Path(served.collector.store.place).read_bytes()
+    assert TOKEN.encode() not in kept
