@@ -142,9 +142,7 @@ def sign(payload: bytes, kind: str, key: SigningKey) -> bytes:
         return jws.serialize_compact(header, payload, key.jwk, registry=_REGISTRY).encode()
 
 
-def open_signed(
-    data: bytes, kind: str, trusted: Keyring, largest: int = LARGEST_RELEASE
-) -> Opened:
+def open_signed(data: bytes, kind: str, trusted: Keyring, largest: int = LARGEST_RELEASE) -> Opened:
     """What was signed, if someone trusted did, for this use; raises only `ReleaseInvalid`."""
     what = kind.partition("/")[0].removeprefix("sudare-").replace("-", " ")
     if len(data) > largest:
