@@ -6,6 +6,7 @@ only; there is no way to put rows into them.
 
     LearnerRelease   coefficients of a private regression, or one draw from a posterior
     MomentsRelease   noisy Σyx and Σxxᵀ, from which others can learn more than from coefficients
+    PooledRelease    the same over the rows of several organisations, with one noise for all
 """
 
 import math
@@ -192,7 +193,34 @@ class MomentsRelease(_Release, frozen=True, tag_field="kind", tag="moments/1"):
         return matrix
 
 
+class PooledRelease(MomentsRelease, frozen=True, kw_only=True, tag="pooled/1"):
+    """Moments summed over the rows of several organisations, with one noise for all of them.
+
+    Nobody signs one alone: it is computed from what all of them signed (`sudare.pooling`).
+    """
+
+    members: tuple[str, ...]
+    """Fingerprints of their signing keys."""
+    sizes: tuple[int, ...]
+    """Rows of each; public."""
+    apart: float
+    """Noisy Σ_j ‖s_j‖²/n_j, s_j the Σyx of a member with at least `apart_rows` rows, its length
+    counted up to `apart_radius`·n_j: what exceeds ‖Σs‖²/n says how far members differ."""
+    apart_noise_std: float
+    apart_rows: int
+    apart_radius: float
+    squares: float | None = None
+    """Noisy Σy², with √2 times the noise; None for classes, where it is n."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(apart_noise_std=self.apart_noise_std, apart_radius=self.apart_radius)
+        if len(self.members) != len(self.sizes) or sum(self.sizes) != self.n:
+            raise checks.InvalidInput("Expected the sizes of all members, adding up to n")
+
+
 Release = LearnerRelease | MomentsRelease
+"""What one party can sign; a pooled release is moments, too, to whoever blends."""
 
 
 def shortening(table: Array, row_norm: float) -> tuple[Array, Array]:

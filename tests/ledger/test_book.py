@@ -322,3 +322,20 @@ def test_golden_ledger_is_read_for_ever(tmp_path: Path) -> None:
 
 
 GOLDEN_CHAIN = "03364020794bf7c716284da859b343e05e4715d11cb89a7411d3f7f671d57df3"
+
+
+def test_several_are_charged_together_or_not_at_all(place: str) -> None:
+    with Ledger(place) as ledger:
+        ledger.open("people", PRINT, 1.0)
+        with pytest.raises(BudgetExceeded, match=r"requested ε = 1\.2"):
+            ledger.spend_all("people", [(PureEvent(0.6), "a"), (PureEvent(0.6), "b")])
+        assert ledger.account("people").entries == ()
+        charges = [(PureEvent(0.25), "a"), (PureEvent(0.5), "b")]
+        first = ledger.spend_all("people", charges, purpose="two steps")
+        assert [receipt.number for receipt in first] == [1, 2]
+        again = ledger.spend_all("people", charges)
+        assert [receipt.repeated for receipt in again] == [True, True]
+        assert [receipt.chain for receipt in again] == [receipt.chain for receipt in first]
+        assert len(ledger.account("people").entries) == 2
+        with pytest.raises(InvalidInput, match="printable"):
+            ledger.spend_all("people", [(PureEvent(0.1), " ")])

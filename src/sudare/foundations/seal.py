@@ -40,7 +40,7 @@ from sudare.foundations.rounding import down, up
 
 _MOST_STEPS = 2**52
 """Farther out values are clipped: below this every step is a float of its own."""
-_FINE = 2.0**11
+FINE = 2.0**11
 """Grid steps in a sensitivity, for each √d: the rounding adds a thousandth to the noise."""
 _COARSE = 3.0
 """The least that hides a displacement alone, 2R ≥ 3√d."""
@@ -130,7 +130,7 @@ def plan_seal(
     exponent, hidden = lattice_steps(dimension, sensitivity, displacement)
     event: Event
     if delta > 0:
-        fineness = _FINE if sensitivity > 0 else _COARSE
+        fineness = FINE if sensitivity > 0 else _COARSE
         event = lattice_event(epsilon, delta, fineness, max(epsilon, float(whole_epsilon)))
         if isinstance(event, NearGaussianEvent):
             scale = up(hidden / event.mu)
@@ -154,7 +154,7 @@ def lattice_steps(
     Any two results that must look alike are at most so far apart after rounding; rounded up. One of
     the two is above zero.
     """
-    finest = max(displacement, sensitivity) / _FINE if sensitivity > 0 else displacement
+    finest = max(displacement, sensitivity) / FINE if sensitivity > 0 else displacement
     finest /= math.sqrt(dimension)
     exponent = math.frexp(finest)[1] - 1
     if not -1000 <= exponent <= 900:
@@ -166,7 +166,7 @@ def lattice_steps(
 
 @lru_cache(maxsize=512)
 def lattice_event(
-    epsilon: float, delta: float, fineness: float = _FINE, whole_epsilon: float = 0.0
+    epsilon: float, delta: float, fineness: float = FINE, whole_epsilon: float = 0.0
 ) -> NearGaussianEvent | ConcentratedEvent:
     """The price of every seal at (ε, δ > 0), whatever its dimension d.
 

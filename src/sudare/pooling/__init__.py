@@ -1,0 +1,72 @@
+"""Pooling: one noise for everybody, by secure sums over small signed files.
+
+Each organisation adds a share of the noise and a mask to its own sums; only the sum of all can be
+read, and it carries the noise once instead of once for each organisation. Pure: `sudare.site` gives
+it files, `sudare.federation` messages.
+
+    plan      who, for which study, at which price, against how many colluders
+    terms     the plan worked out: sessions, noise, what holds for every number of honest
+    join      a fresh key and the number of rows; free
+    answer    masked sums with a share of the noise; charged
+    board     what has been signed so far, and the sums once everybody has answered
+    pooled    the result: plan, joins and answers in one file that everybody makes alike
+"""
+
+from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
+from sudare.pooling._messages import LARGEST_MESSAGE, PoolInvalid, content_name, moment_of
+from sudare.pooling._party import (
+    Secret,
+    check_answer,
+    make_join,
+    masked_answer,
+    noisy_sums,
+    read_secret,
+)
+from sudare.pooling._plan import Kind, Member, PoolPlan, read_plan
+from sudare.pooling._pooled import (
+    LARGEST_POOLED,
+    is_pooled,
+    open_pooled,
+    parameters,
+    pooled_release,
+    trust_pooled,
+    write_pooled,
+)
+from sudare.pooling._sessions import HonestCost, PoolTerms, Session
+from sudare.pooling._shares import NoiseShares
+from sudare.pooling._sums import MomentSums, NewtonSums, session_steps
+
+__all__ = [
+    "ANSWER_SUFFIX",
+    "JOIN_SUFFIX",
+    "LARGEST_MESSAGE",
+    "LARGEST_POOLED",
+    "Board",
+    "HonestCost",
+    "Kind",
+    "Member",
+    "MomentSums",
+    "NewtonSums",
+    "NoiseShares",
+    "PoolInvalid",
+    "PoolPlan",
+    "PoolTerms",
+    "Secret",
+    "Session",
+    "check_answer",
+    "content_name",
+    "is_pooled",
+    "make_join",
+    "masked_answer",
+    "moment_of",
+    "noisy_sums",
+    "open_pooled",
+    "parameters",
+    "pooled_release",
+    "read_board",
+    "read_plan",
+    "read_secret",
+    "session_steps",
+    "trust_pooled",
+    "write_pooled",
+]

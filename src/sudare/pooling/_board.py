@@ -1,0 +1,191 @@
+"""What has been signed so far under a plan: who joined, who answered, what the sums are.
+
+A board is made from a pile of signed files, in any order, from a folder that may lie: it deletes,
+delays, repeats and shows different people different files. None of that can make a wrong sum. Masks
+cancel only among answers that name the same roster; each is signed; and what does not fit is
+refused by name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.calibration import SESSION_WEIGHT
+from sudare.exchange import Keyring
+from sudare.learners import logistic_from_moments
+from sudare.pooling._estimate import newton_step
+from sudare.pooling._masks import Roster, Seat, add_up
+from sudare.pooling._messages import (
+    PoolInvalid,
+    SignedAnswer,
+    SignedJoin,
+    moment_of,
+    open_answer,
+    open_join,
+)
+from sudare.pooling._sessions import PoolTerms
+from sudare.pooling._sums import MomentSums, agreed_theta, read_moments, read_newton
+
+Array = NDArray[np.float64]
+_Signed = TypeVar("_Signed", SignedJoin, SignedAnswer)
+JOIN_SUFFIX, ANSWER_SUFFIX = ".join", ".answer"
+_SAME_THETA = 1e-6
+"""Two machines' coefficients that differ by no more come from the same sums."""
+_SKEW = timedelta(minutes=10)
+"""Clocks may differ by so much."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Verified joins and answers of one plan, each organisation at most once."""
+
+    terms: PoolTerms
+    joins: dict[str, SignedJoin]
+    """By signing key."""
+    answers: tuple[dict[str, SignedAnswer], ...]
+    """For each session, by signing key."""
+    problems: tuple[str, ...] = ()
+    """Files that could not be used, and why."""
+
+    @property
+    def missing_joins(self) -> tuple[str, ...]:
+        """Names of those who have not joined."""
+        return self._missing(self.joins)
+
+    def missing_answers(self, session: int) -> tuple[str, ...]:
+        """Names of those who have not answered a session."""
+        return self._missing(self.answers[session])
+
+    @cached_property
+    def roster(self) -> Roster:
+        """Who takes part with which keys, once all have joined."""
+        assert not self.missing_joins
+        found = (self.joins[member.key] for member in self.terms.plan.members)
+        seats = tuple(Seat(each.key, each.said.public, each.said.rows) for each in found)
+        return Roster(self.terms.digest, seats)
+
+    @property
+    def session(self) -> int | None:
+        """The first session that somebody has not answered; None if all are complete."""
+        for number in range(len(self.terms.sessions)):
+            if self.missing_answers(number):
+                return number
+        return None
+
+    def stale_joins(self, now: datetime) -> tuple[str, ...]:
+        """Names of those who joined too long ago to be answered, or in the future."""
+        oldest = now - timedelta(days=self.terms.plan.fresh_days)
+        return tuple(
+            self._name(each.key)
+            for each in self.joins.values()
+            if not oldest <= moment_of(each.said.moment) <= now + _SKEW
+        )
+
+    def sum(self, session: int) -> NDArray[np.int64]:
+        """The sum of a session, in steps: everybody's numbers and everybody's noise."""
+        if missing := self.missing_answers(session):
+            raise PoolInvalid(f"The sum is not complete: {', '.join(missing)} did not answer")
+        answers = self.answers[session]
+        expected = self.roster.digest
+        if strange := [self._name(k) for k, a in answers.items() if a.said.roster != expected]:
+            raise PoolInvalid(
+                f"{', '.join(strange)} answered another list of joins than the one here: somebody "
+                "signed two joins, or files were exchanged. Nothing can be read from these answers"
+            )
+        thetas = {each.said.theta for each in answers.values()}
+        if len(thetas) > 1:
+            raise PoolInvalid(
+                f"Session {session} was not evaluated at the same coefficients by everybody: it "
+                "cannot be added up"
+            )
+        return add_up([answers[member.key].said.words for member in self.terms.plan.members])
+
+    @cached_property
+    def moments(self) -> MomentSums:
+        """The first session's sum."""
+        return read_moments(self.terms.sessions[0], self.sum(0))
+
+    def theta(self, session: int) -> Array:
+        """Where a Newton session is evaluated: what all earlier sums point to.
+
+        Floats differ between machines in their last digits; so the first answer decides, if its
+        coefficients are what these sums give but for rounding. Others are refused: the sum would be
+        as private as any, but of no use.
+        """
+        own = self._estimate(session)
+        for each in self.answers[session].values():
+            said = np.array(each.said.theta)
+            if np.abs(said - own).max() > _SAME_THETA:
+                raise PoolInvalid(
+                    f"{self._name(each.key)} evaluated session {session} at other coefficients "
+                    "than the sums before it give"
+                )
+            return said
+        return own
+
+    def _estimate(self, session: int) -> Array:
+        members, terms = len(self.terms.plan.members), self.terms
+        if session == 1:
+            contract, sums = terms.plan.contract, self.moments
+            share = contract.constant / contract.full_norm
+            rows = self.roster.rows
+            found = logistic_from_moments(sums.cross, sums.gram, rows, terms.noise_std, share)
+            return agreed_theta(found)
+        before = terms.sessions[session - 1]
+        start = np.array(next(iter(self.answers[session - 1].values())).said.theta)
+        newton = read_newton(before, self.sum(session - 1), start)
+        std = before.shares(start).noise_std(members)
+        found = newton_step(start, newton.score, newton.hessian, std, std / SESSION_WEIGHT).theta
+        return agreed_theta(found)
+
+    def _missing(self, there: Iterable[str]) -> tuple[str, ...]:
+        keys = set(there)
+        return tuple(member.name for member in self.terms.plan.members if member.key not in keys)
+
+    def _name(self, key: str) -> str:
+        member = self.terms.plan.member(key)
+        assert member is not None
+        return member.name
+
+
+def read_board(files: Iterable[tuple[str, bytes]], terms: PoolTerms, keyring: Keyring) -> Board:
+    """Sort and verify a pile of files; what is wrong with some is told and stops nothing else.
+
+    Raises `PoolInvalid` if one organisation signed two different things in place of one.
+    """
+    joins: dict[str, SignedJoin] = {}
+    answers: tuple[dict[str, SignedAnswer], ...] = tuple({} for _ in terms.sessions)
+    problems = []
+    for name, data in files:
+        try:
+            if name.endswith(JOIN_SUFFIX):
+                join = open_join(data, terms, keyring)
+                _enter(joins, join.key, join, terms, "joins")
+            else:
+                answer = open_answer(data, terms, keyring)
+                _enter(answers[answer.said.session], answer.key, answer, terms, "answers")
+        except _Twice:
+            raise
+        except PoolInvalid as problem:
+            problems.append(f"{name}: {problem}")
+    return Board(terms, joins, answers, tuple(problems))
+
+
+class _Twice(PoolInvalid):
+    """One key, two contents."""
+
+
+def _enter(there: dict[str, _Signed], key: str, item: _Signed, terms: PoolTerms, what: str) -> None:
+    if key in there and there[key].said != item.said:
+        member = terms.plan.member(key)
+        assert member is not None
+        raise _Twice(
+            f"{member.name} signed two different {what} for this plan: ask {member.name}. Its key "
+            "may be in other hands; begin a new attempt without it"
+        )
+    there[key] = item

@@ -1,0 +1,142 @@
+"""The result of a pool: all that was signed, in one file that everybody makes alike.
+
+It holds the plan, every join and every answer, so that it is signed by all and needs nobody's word:
+whoever trusts the members' keys checks every signature and adds up the answers again. Two parties
+that saw the same files write the same bytes.
+"""
+
+import msgspec
+import numpy as np
+
+from sudare import __version__
+from sudare.exchange import FORMAT, Certificate, Keyring, SignedRelease, Trusted
+from sudare.foundations.privacy import account
+from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
+from sudare.pooling._messages import PoolInvalid
+from sudare.pooling._plan import PoolPlan
+from sudare.pooling._sessions import APART_RADIUS, APART_ROWS, PoolTerms
+from sudare.releases import PooledRelease
+
+POOLED = "sudare-pooled/1"
+_START = b'{"answers":'
+"""How the files of pools begin: fields are in the order of their names."""
+LARGEST_POOLED = 1 << 30
+"""Bytes; a pool of a hundred organisations with two hundred features has some twenty million."""
+
+
+class _Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    answers: tuple[tuple[str, ...], ...]
+    format: str
+    joins: tuple[str, ...]
+    plan: PoolPlan
+
+
+def is_pooled(data: bytes) -> bool:
+    """Whether these bytes begin like a pooled release."""
+    return data.startswith(_START)
+
+
+def write_pooled(board: Board) -> bytes:
+    """The result, if all have answered every session; the same bytes wherever it is made."""
+    for number in range(len(board.terms.sessions)):
+        board.sum(number)  # refuses what cannot be added up
+    keys = [member.key for member in board.terms.plan.members]
+    return msgspec.json.encode(
+        _Bundle(
+            format=POOLED,
+            plan=board.terms.plan,
+            joins=tuple(board.joins[key].data.decode() for key in keys),
+            answers=tuple(tuple(one[key].data.decode() for key in keys) for one in board.answers),
+        ),
+        order="sorted",
+    )
+
+
+def open_pooled(data: bytes, keyring: Keyring, study: str | None = None) -> Board:
+    """What was signed, all of it verified again; raises only `PoolInvalid`."""
+    try:
+        bundle = msgspec.json.decode(data, type=_Bundle)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise PoolInvalid("This is not a pooled release, or not a whole one") from None
+    if bundle.format != POOLED:
+        raise PoolInvalid("This is a pooled release of a version not known here")
+    if study is not None and bundle.plan.study != study:
+        raise PoolInvalid("It belongs to another study, or to another version of this one")
+    try:
+        terms = PoolTerms.of(bundle.plan)
+    except Exception:  # whatever numbers a stranger wrote into a plan
+        raise PoolInvalid("No pool can be made by its plan") from None
+    files = [(JOIN_SUFFIX, text.encode()) for text in bundle.joins]
+    files += [(ANSWER_SUFFIX, text.encode()) for one in bundle.answers for text in one]
+    board = read_board(files, terms, keyring)
+    if board.problems:
+        raise PoolInvalid(board.problems[0].partition(": ")[2])
+    if missing := board.missing_joins:
+        raise PoolInvalid(f"It is not complete: {', '.join(missing)} did not join")
+    for number in range(len(terms.sessions)):
+        board.sum(number)
+    return board
+
+
+def pooled_release(board: Board) -> PooledRelease:
+    """The sum of all moments, in the form that can be blended."""
+    terms, sums = board.terms, board.moments
+    plan, members = terms.plan, len(terms.plan.members)
+    upper = np.triu_indices(plan.contract.dimension)
+    return PooledRelease(
+        party=f"pool of {members} organisations",
+        contract=plan.contract,
+        n=board.roster.rows,
+        event=terms.event(),
+        noise_std=terms.noise_std,
+        cross=tuple(sums.cross.tolist()),
+        gram=tuple(sums.gram[upper].tolist()),
+        squares=sums.squares,
+        members=tuple(member.key for member in plan.members),
+        sizes=tuple(seat.rows for seat in board.roster.seats),
+        apart=sums.apart,
+        apart_noise_std=terms.apart_noise_std,
+        apart_rows=APART_ROWS,
+        apart_radius=APART_RADIUS,
+    )
+
+
+def trust_pooled(data: bytes, keyring: Keyring, study: str | None = None) -> Trusted:
+    """A pooled release like any other: who vouches for it, its numbers, its certificate.
+
+    The certificate is not read but computed: from the plan, which all have signed.
+    """
+    board = open_pooled(data, keyring, study)
+    plan, terms = board.terms.plan, board.terms
+    release = pooled_release(board)
+    certificate = Certificate(
+        study=plan.study,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        sentence=str(account([release.event], plan.delta)),
+        parameters=parameters(terms),
+        receipt=board.roster.digest,
+        moment=max(each.said.moment for one in board.answers for each in one.values()),
+        software=f"sudare {__version__}",
+    )
+    signed = SignedRelease(format=FORMAT, release=release, certificate=certificate)
+    return Trusted(signer=release.party, fingerprint=terms.digest, signed=signed)
+
+
+def parameters(terms: PoolTerms) -> dict[str, float | int | str | bool | None]:
+    """What decided the noise, and what holds for every number of honest organisations."""
+    plan = terms.plan
+    told: dict[str, float | int | str | bool | None] = {
+        "kind": plan.kind,
+        "attempt": plan.attempt,
+        "organisations": len(plan.members),
+        "colluders": plan.colluders,
+        "alone": plan.alone,
+        "sessions": len(terms.sessions),
+        "numbers": sum(session.entries for session in terms.sessions),
+        "noise_std": terms.noise_std,
+        "share_of_noise_std": terms.sessions[0].shares().noise_std(1),
+    }
+    for honest, epsilon in terms.curve:
+        told[f"epsilon if {honest} honest"] = epsilon
+    return told

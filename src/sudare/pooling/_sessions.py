@@ -1,0 +1,207 @@
+"""What a pool sums, session by session, and what that costs: computed once from the plan.
+
+A session is one secure sum of a vector that every organisation computes from its own rows:
+
+    moments   Σyx, Σxxᵀ, for numbers Σy², and one number that says how far organisations differ
+    newton    the gradient of the logistic loss at a public θ, and its Hessian
+
+Rows are in units of the contract: ‖x‖ ≤ 1 with the constant feature, |y| ≤ 1. Symmetric matrices
+enter as their half-Frobenius vector (entries off the diagonal once, the diagonal over √2), in which
+one row moves the moments by at most 2, Σy² included: ½‖zzᵀ − z'z'ᵀ‖² ≤ ½(‖z‖⁴ + ‖z'‖⁴) ≤ 4 for
+z = (x, y). Proofs: docs/theory/pooling.md.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sudare.calibration import SESSION_WEIGHT, session_sensitivity
+from sudare.foundations import checks
+from sudare.foundations.gaussian import gaussian_mu, near_gaussian_mu
+from sudare.foundations.privacy import NearGaussianEvent, account
+from sudare.foundations.rounding import down, up
+from sudare.foundations.seal import lattice_event, lattice_steps
+from sudare.pooling._plan import PoolPlan
+from sudare.pooling._shares import NoiseShares, share_loudness, shares_event
+
+SessionKind = Literal["moments", "newton"]
+BLOCK = 512
+"""Rows summed at a time: bounds the depth of every sum, and so its rounding."""
+LARGEST_THETA = 16.0
+"""Public θ are shortened to this: rows are at most 1 long, and e^±16 is certainty."""
+APART_WEIGHT = 0.25
+APART_RADIUS = 0.5
+"""Organisations' Σyx/n count up to this length in the number that says how far they differ."""
+APART_ROWS = 10
+"""Organisations with fewer rows are left out of it."""
+_MOST_SUM = 2.0**60
+"""Steps: what all rows together may come to, with room for noise below 2⁶³."""
+
+
+class HonestCost(NamedTuple):
+    """What the whole pool costs one row if so many organisations are honest."""
+
+    honest: int
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """One secure sum: its numbers in their order, and its noise."""
+
+    number: int
+    kind: SessionKind
+    dimension: int
+    """p, of a row with its constant feature."""
+    squares: bool
+    """Moments of numbers: Σy² is summed, too."""
+    most_rows: int
+    """Of one organisation."""
+    loudness: float
+    failure: float
+    """Probability that the lattice's distance from Gaussian noise neglects."""
+
+    @property
+    def entries(self) -> int:
+        """How many numbers are summed."""
+        p = self.dimension
+        return p + p * (p + 1) // 2 + (1 + self.squares if self.kind == "moments" else 0)
+
+    def shares(self, theta: ArrayLike | None = None) -> NoiseShares:
+        """The noise; of a Newton session, for the coefficients it is evaluated at."""
+        n, p = self.most_rows, self.dimension
+        depth = min(n, BLOCK) + n / BLOCK + 32
+        if self.kind == "moments":
+            weighed = APART_WEIGHT * (4 * APART_RADIUS + 4 / APART_ROWS)
+            sensitivity, largest = up(math.hypot(2.0, weighed)), 1.0
+        else:
+            # Rounded up to a few values, so that each is proved once.
+            length = math.ceil(4 * up(math.hypot(*np.asarray(theta, dtype=float)))) / 4
+            sensitivity, largest = session_sensitivity(length, SESSION_WEIGHT), SESSION_WEIGHT
+            depth += (p + 8) * (LARGEST_THETA + 1)
+        rounding = up(4 * n * depth * largest * 2.0**-52)
+        exponent, hidden = lattice_steps(self.entries, sensitivity, rounding)
+        return NoiseShares(self.entries, exponent, hidden, self.loudness)
+
+    def event(self, honest: int) -> NearGaussianEvent:
+        """What it costs a row if so many are honest, whatever it is evaluated at."""
+        return shares_event(self.entries, self.loudness, honest, self.failure)
+
+
+@dataclass(frozen=True)
+class PoolTerms:
+    """The plan, worked out: sessions, noise, price, and what holds for every number of honest."""
+
+    plan: PoolPlan
+    sessions: tuple[Session, ...]
+
+    @classmethod
+    def of(cls, plan: PoolPlan) -> "PoolTerms":
+        many = len(plan.split)
+        one = lattice_event(plan.epsilon, plan.delta)
+        if not isinstance(one, NearGaussianEvent):
+            raise checks.InvalidInput(
+                "Expected an epsilon and a delta of ordinary size: a pool is accounted by the "
+                "Gaussian curve"
+            )
+        mu = near_gaussian_mu(plan.epsilon, plan.delta, many * one.log_ratio, many * one.failure)
+        alone = None if plan.alone is None else _alone_mu(plan, one, many)
+        made = []
+        for number, share in enumerate(plan.split):
+            root = math.sqrt(share)
+            part = None if alone is None else down(alone * root)
+            loudness = share_loudness(down(mu * root), plan.honest, part)
+            made.append(_session(plan, number, loudness, one.failure))
+        terms = cls(plan, tuple(made))
+        if terms.epsilon(plan.honest) > plan.epsilon:
+            raise checks.PrivacyError("The noise of this plan is too small: a fault in sudare")
+        return terms
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the plan."""
+        return self.plan.digest()
+
+    def event(self, honest: int | None = None) -> NearGaussianEvent:
+        """All sessions as one event: what a row pays if so many are honest (as the plan says)."""
+        honest = self.plan.honest if honest is None else honest
+        parts = [session.event(honest) for session in self.sessions]
+        return NearGaussianEvent(
+            up(math.sqrt(sum(part.mu**2 for part in parts))),
+            up(sum(part.log_ratio for part in parts)),
+            up(sum(part.failure for part in parts)),
+            unit=self.plan.unit,
+            assumptions=self.assumptions if honest == self.plan.honest else (),
+        )
+
+    def epsilon(self, honest: int) -> float:
+        """What holds at the plan's δ if so many are honest."""
+        return account([self.event(honest)], self.plan.delta).epsilon()
+
+    @cached_property
+    def curve(self) -> tuple[HonestCost, ...]:
+        """From everybody honest down to only oneself: every h, or some of many."""
+        many = len(self.plan.members)
+        counts = set(range(1, many + 1))
+        if many > 20:
+            steps = {round(many * share / 8) for share in range(1, 9)}
+            counts = {1, 2, 3, self.plan.honest, many} | steps
+        return tuple(HonestCost(h, self.epsilon(h)) for h in sorted(counts, reverse=True))
+
+    @property
+    def assumptions(self) -> tuple[str, str]:
+        """What the price of the plan rests on, in words."""
+        plan, alone = self.plan, self.epsilon_alone
+        return (
+            f"at least {plan.honest} of the {len(plan.members)} organisations of the pool drew "
+            "their share of the noise and keep it to themselves",
+            f"X25519, HKDF-SHA256 and AES-256 hold (if they are broken one day, ε = {alone:.3g})",
+        )
+
+    @cached_property
+    def epsilon_alone(self) -> float:
+        """What remains if nobody else is honest, or if the masks are broken."""
+        return self.epsilon(1)
+
+    @property
+    def apart_noise_std(self) -> float:
+        """Of the number that says how far organisations differ."""
+        return self.noise_std / APART_WEIGHT
+
+    @property
+    def noise_std(self) -> float:
+        """Of each number of the pooled moments."""
+        return self.sessions[0].shares().noise_std(len(self.plan.members))
+
+    def check_rows(self, rows: int) -> None:
+        """So many rows in all must fit the arithmetic of sums."""
+        origin = np.zeros(self.plan.contract.dimension)
+        steps = max(math.ldexp(1.0, -each.shares(origin).grid_exponent) for each in self.sessions)
+        if rows * steps * SESSION_WEIGHT > _MOST_SUM:
+            raise checks.InvalidInput(
+                f"Expected fewer than {rows} rows in all: their sums would not fit 64 bits"
+            )
+
+
+def _alone_mu(plan: PoolPlan, one: NearGaussianEvent, many: int) -> float:
+    assert plan.alone is not None
+    largest = gaussian_mu(plan.alone, plan.delta)
+    failure = many * one.failure
+    try:
+        return near_gaussian_mu(plan.alone, plan.delta, many * one.log_ratio, failure)
+    except checks.InvalidInput:
+        raise checks.InvalidInput(
+            f"Expected alone = {plan.alone:g} to be of ordinary size (μ = {largest:.3g})"
+        ) from None
+
+
+def _session(plan: PoolPlan, number: int, loudness: float, failure: float) -> Session:
+    kind: SessionKind = "moments" if number == 0 else "newton"
+    squares = kind == "moments" and plan.contract.task == "regression"
+    return Session(
+        number, kind, plan.contract.dimension, squares, plan.most_rows, loudness, failure
+    )
