@@ -324,18 +324,31 @@ def test_golden_ledger_is_read_for_ever(tmp_path: Path) -> None:
 GOLDEN_CHAIN = "03364020794bf7c716284da859b343e05e4715d11cb89a7411d3f7f671d57df3"
 
 
-def test_several_are_charged_together_or_not_at_all(place: str) -> None:
+def test_a_release_in_parts_is_paid_once_and_each_part_kept_once(place: str) -> None:
     with Ledger(place) as ledger:
         ledger.open("people", PRINT, 1.0)
-        with pytest.raises(BudgetExceeded, match=r"requested ε = 1\.2"):
-            ledger.spend_all("people", [(PureEvent(0.6), "a"), (PureEvent(0.6), "b")])
+        receipt = ledger.spend("people", PureEvent(0.5), request="r")
+        for number in range(3):
+            part, payload = f"session-{number}", bytes([number])
+            assert ledger.kept("r", part) is None
+            assert ledger.keep(receipt, payload, part) == payload
+            assert ledger.keep(receipt, b"a second draw", part) == payload
+        assert ledger.kept("r") is None  # the whole is another thing
+        for wrong in ("two words", "x" * 41, "a/b"):
+            with pytest.raises(InvalidInput, match="short word"):
+                ledger.keep(receipt, b"", wrong)
+    with Ledger(place) as ledger:
+        assert [ledger.kept("r", f"session-{n}") for n in range(3)] == [b"\0", b"\1", b"\2"]
+        assert len(ledger.account("people").entries) == 1
+    edit(place, "UPDATE ledger_parts SET part = 'session-9' WHERE part = 'session-0'")
+    with pytest.raises(LedgerError, match="A release in the ledger was changed"):
+        Ledger(place)
+
+
+def test_room_is_looked_for_without_a_charge(place: str) -> None:
+    with Ledger(place) as ledger:
+        ledger.open("people", PRINT, 1.0)
+        ledger.check_room("people", PureEvent(1.0))
+        with pytest.raises(BudgetExceeded):
+            ledger.check_room("people", PureEvent(1.1))
         assert ledger.account("people").entries == ()
-        charges = [(PureEvent(0.25), "a"), (PureEvent(0.5), "b")]
-        first = ledger.spend_all("people", charges, purpose="two steps")
-        assert [receipt.number for receipt in first] == [1, 2]
-        again = ledger.spend_all("people", charges)
-        assert [receipt.repeated for receipt in again] == [True, True]
-        assert [receipt.chain for receipt in again] == [receipt.chain for receipt in first]
-        assert len(ledger.account("people").entries) == 2
-        with pytest.raises(InvalidInput, match="printable"):
-            ledger.spend_all("people", [(PureEvent(0.1), " ")])

@@ -11,10 +11,10 @@ from sudare.ledger import _filters as filters
 class BudgetExceeded(checks.PrivacyError):
     """The spend would go over the cap; it was refused, and nothing was charged."""
 
-    def __init__(self, account: "Account", *added: Event) -> None:
-        events = (*account.spent.events, *added)
+    def __init__(self, account: "Account", event: Event) -> None:
+        events = (*account.spent.events, event)
         self.cap, self.spent = account.epsilon, account.enforced.epsilon
-        self.requested = Guarantee(added, account.delta).epsilon()
+        self.requested = Guarantee((event,), account.delta).epsilon()
         self.together = filters.enforced(events, account.epsilon, account.delta).epsilon
         self.remaining = account.remaining
         if account.overdrawn:

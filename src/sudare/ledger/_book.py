@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -135,53 +135,57 @@ class Ledger:
         `request` names the release it is for: asked again, the first receipt comes back.
         """
         request = secrets.token_hex(16) if request is None else request
-        return self.spend_all(dataset, [(event, request)], purpose=purpose)[0]
-
-    def spend_all(
-        self, dataset: str, charges: Sequence[tuple[Event, str]], *, purpose: str = ""
-    ) -> list[Receipt]:
-        """Charge several events at once, each under its own request: all of them, or none."""
-        texts = [request for _, request in charges]
-        if not (all(text.strip() for text in texts) and "".join([purpose, *texts]).isprintable()):
+        if not (request.strip() and request.isprintable() and purpose.isprintable()):
             raise checks.InvalidInput("Expected printable texts for request and purpose")
         with self._database.transaction() as step:
             account = self._account(step, dataset)
-            found = [(_charged(step, request), event, request) for event, request in charges]
-            fresh = [event for before, event, _ in found if before is None]
-            if fresh:
-                _check_budget(account, fresh)
+            before = step.rows(
+                "SELECT number, dataset, event, moment, chain FROM ledger_events WHERE request = ?",
+                request,
+            )
+            if before:
+                receipt = _repeat(before[0], dataset, event, request)
+            else:
+                _check_budget(account, event)
                 keys.check_writable(self._key_path)
-            receipts = [
-                self._enter(step, dataset, event, request, purpose)
-                if before is None
-                else _repeat(before, dataset, event, request)
-                for before, event, request in found
-            ]
+                receipt = self._enter(step, dataset, event, request, purpose)
         self._move_mark(
-            f"the spend is on record: ask again for request {texts[0]!r}, it is charged once"
+            f"the spend is on record: ask again for request {request!r}, it is charged once"
         )
-        return receipts
+        return receipt
 
-    def keep(self, receipt: Receipt, payload: bytes) -> bytes:
-        """Keep the release made under a receipt; the first to be kept wins, and is returned."""
+    def check_room(self, dataset: str, event: Event) -> None:
+        """Refuse as `spend` would, if it would; nothing is charged."""
+        with self._database.transaction() as step:
+            _check_budget(self._account(step, dataset), event)
+
+    def keep(self, receipt: Receipt, payload: bytes, part: str = "") -> bytes:
+        """Keep the release made under a receipt; the first to be kept wins, and is returned.
+
+        A release that is made in several steps, all paid for at once, is kept in named parts.
+        """
+        if part and not re.fullmatch(r"[\w-]{1,40}", part):
+            raise checks.InvalidInput("Expected a short word to name a part of a release")
         with self._database.transaction() as step:
             self._verify(step)
-            kept = _kept(step, receipt.request)
+            kept = _kept(step, receipt.request, part)
             charged = "SELECT 1 FROM ledger_events WHERE request = ? AND chain = ?"
             if not step.rows(charged, receipt.request, receipt.chain):
                 raise checks.PrivacyError("This ledger has no such spend: nothing was kept")
             if kept is None:
-                seal = chain.release_seal(self._key(), receipt.request, payload)
-                row = (receipt.request, payload, seal)
-                step.run("INSERT INTO ledger_releases VALUES (?, ?, ?)", *row)
+                name = f"{receipt.request}#{part}" if part else receipt.request
+                seal = chain.release_seal(self._key(), name, payload)
+                row = (receipt.request, *([part] if part else []), payload, seal)
+                table = "ledger_parts" if part else "ledger_releases"
+                step.run(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", *row)
         self._move_mark("the release is kept; run it again")
         return payload if kept is None else kept
 
-    def kept(self, request: str) -> bytes | None:
-        """The release kept under a request, if it got that far."""
+    def kept(self, request: str, part: str = "") -> bytes | None:
+        """The release (or the part of it) kept under a request, if it got that far."""
         with self._database.transaction() as step:
             self._verify(step)
-            return _kept(step, request)
+            return _kept(step, request, part)
 
     def receipt(self, request: str) -> Receipt | None:
         """The receipt of a request that was charged before, at the price of that time."""
@@ -267,6 +271,8 @@ class Ledger:
             )
             chain.add_anchor(step, key, chain.Reason.MADE)
             return
+        if not step.rows(self._database.extended):
+            self._database.extend(step)
         lines = chain.meta(step)
         if (version := lines["version"]) not in (_VERSION, _UNKEYED):
             raise LedgerError(
@@ -344,19 +350,12 @@ def _soundness(step: Transaction, path: Path) -> chain.Reason:
     return chain.Reason.REKEYED
 
 
-def _check_budget(account: Account, added: Sequence[Event]) -> None:
+def _check_budget(account: Account, event: Event) -> None:
     """Refuse what would not fit, with the numbers that say why."""
-    events = (*account.spent.events, *added)
+    events = (*account.spent.events, event)
     cost = filters.enforced(events, account.epsilon, account.delta).epsilon
     if cost > account.epsilon * (1 + filters.ROUNDING):
-        raise BudgetExceeded(account, *added)
-
-
-def _charged(step: Transaction, request: str) -> tuple[Any, ...] | None:
-    found = step.rows(
-        "SELECT number, dataset, event, moment, chain FROM ledger_events WHERE request = ?", request
-    )
-    return found[0] if found else None
+        raise BudgetExceeded(account, event)
 
 
 def _repeat(found: tuple[Any, ...], dataset: str, event: Event, request: str) -> Receipt:
@@ -379,8 +378,12 @@ def _event(line: str) -> Event:
     return event
 
 
-def _kept(step: Transaction, request: str) -> bytes | None:
-    found = step.rows("SELECT payload, seal FROM ledger_releases WHERE request = ?", request)
+def _kept(step: Transaction, request: str, part: str = "") -> bytes | None:
+    asked = "SELECT payload, seal FROM {} WHERE request = ?"
+    if part:
+        found = step.rows(asked.format("ledger_parts") + " AND part = ?", request, part)
+    else:
+        found = step.rows(asked.format("ledger_releases"), request)
     if not found:
         return None
     payload, seal = bytes(found[0][0]), found[0][1]

@@ -27,7 +27,10 @@ _ENTRIES = (
     "FROM ledger_events ORDER BY number"
 )
 _DATASETS = "SELECT name, fingerprint, epsilon, delta, opened, seal FROM ledger_datasets"
-_RELEASES = "SELECT request, seal FROM ledger_releases"
+_RELEASES = (
+    "SELECT request, seal FROM ledger_releases "
+    "UNION ALL SELECT request || '#' || part, seal FROM ledger_parts"
+)
 
 
 class Reason(Enum):
@@ -164,7 +167,7 @@ def position(step: Transaction) -> Mark:
         anchors=len(_anchored(meta(step))),
         datasets=_count(step, "ledger_datasets"),
         entries=number,
-        releases=_count(step, "ledger_releases"),
+        releases=_count(step, "ledger_releases") + _count(step, "ledger_parts"),
         chain=chain,
     )
 
@@ -247,7 +250,8 @@ def _verify_releases(step: Transaction, key: LedgerKey, last: Anchor) -> int:
 
 def _verify_owners(step: Transaction) -> None:
     if step.rows(
-        "SELECT 1 FROM ledger_releases WHERE request NOT IN (SELECT request FROM ledger_events)"
+        "SELECT 1 FROM (SELECT request FROM ledger_releases UNION SELECT request FROM ledger_parts)"
+        " AS kept WHERE request NOT IN (SELECT request FROM ledger_events)"
     ):
         raise LedgerError(CHANGED.format("The end of"))
 

@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,25 @@ class Database(ABC):
     """A query that finds something if a ledger is here already."""
     foreign: str | None = None
     """A query that finds what else is here, where nothing else may be."""
+    extended: str
+    """A query that finds something if releases can be kept in parts here."""
     key_path: Path
     """Where the ledger's key is unless it is said otherwise; never in the database itself."""
     _faults: tuple[type[Exception], ...]
     _connection: Any
 
-    @abstractmethod
     def create(self, step: Transaction) -> None:
         """Make the tables, which only grow."""
+        self._make(step, _SCHEMA, _GROWING)
+        self.extend(step)
+
+    def extend(self, step: Transaction) -> None:
+        """Make the table of parts, which ledgers of earlier versions do not have."""
+        self._make(step, _PARTS, ("ledger_parts",))
+
+    @abstractmethod
+    def _make(self, step: Transaction, schema: str, tables: Sequence[str]) -> None:
+        """Make tables that only grow."""
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -100,6 +111,7 @@ class SQLite(Database):
 
     present = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_meta'"
     foreign = "SELECT 1 FROM sqlite_master"
+    extended = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_parts'"
     _faults = sqlite.FAULTS
 
     def __init__(self, path: Path) -> None:
@@ -120,14 +132,14 @@ class SQLite(Database):
         except self._faults as problem:
             raise self._explained(problem) from None
 
-    def create(self, step: Transaction) -> None:
+    def _make(self, step: Transaction, schema: str, tables: Sequence[str]) -> None:
         guards = (
             f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} "
             f"BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END;"
-            for table in _GROWING
+            for table in tables
             for verb in ("UPDATE", "DELETE")
         )
-        made = _SCHEMA.format(bytes="BLOB", number="INTEGER PRIMARY KEY")
+        made = schema.format(bytes="BLOB", number="INTEGER PRIMARY KEY")
         sqlite.run_script(self._connection, made + "".join(guards))
 
     @contextmanager
@@ -143,6 +155,7 @@ class PostgreSQL(Database):
     """A shared database; one advisory lock keeps two spenders apart."""
 
     present = "SELECT 1 WHERE to_regclass('ledger_meta') IS NOT NULL"
+    extended = "SELECT 1 WHERE to_regclass('ledger_parts') IS NOT NULL"
 
     def __init__(self, text: str) -> None:
         address = postgres.parse_address(text)
@@ -163,14 +176,17 @@ class PostgreSQL(Database):
             "CREATE FUNCTION ledger_only_grows() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'a ledger only grows'; END $$;"
         )
+        super().create(step)
+
+    def _make(self, step: Transaction, schema: str, tables: Sequence[str]) -> None:
         guards = (
             f"CREATE TRIGGER {table}_grows BEFORE UPDATE OR DELETE ON {table} "
             f"FOR EACH ROW EXECUTE FUNCTION ledger_only_grows();"
             f"CREATE TRIGGER {table}_stays BEFORE TRUNCATE ON {table} "
             f"FOR EACH STATEMENT EXECUTE FUNCTION ledger_only_grows();"
-            for table in _GROWING
+            for table in tables
         )
-        made = _SCHEMA.format(bytes="BYTEA", number="BIGINT PRIMARY KEY")
+        made = schema.format(bytes="BYTEA", number="BIGINT PRIMARY KEY")
         step.run(made + "".join(guards))
 
     @contextmanager
@@ -213,5 +229,11 @@ CREATE TABLE ledger_events (
 CREATE TABLE ledger_releases (
     request TEXT PRIMARY KEY REFERENCES ledger_events (request),
     payload {bytes} NOT NULL, seal TEXT NOT NULL
+);
+"""
+_PARTS = """
+CREATE TABLE ledger_parts (
+    request TEXT NOT NULL REFERENCES ledger_events (request), part TEXT NOT NULL,
+    payload {bytes} NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (request, part)
 );
 """
