@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import sudare
-from benchmarks.table import HEADINGS, Row, markdown
+from benchmarks.table import Row, columns, markdown
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -43,9 +43,10 @@ def main() -> int:
 
 
 def _table(title: str, rows: list[Row]) -> Table:
-    table = Table(*HEADINGS, title=title)
-    for row in rows:
-        table.add_row(*row.cells(), style="red" if row.ok is False else None)
+    headings, cells = columns(rows)
+    table = Table(*headings, title=title)
+    for row, line in zip(rows, cells, strict=True):
+        table.add_row(*line, style="red" if row.ok is False else None)
     return table
 
 

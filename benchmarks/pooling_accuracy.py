@@ -1,7 +1,9 @@
 """What one sum over all organisations gains over separate releases, and over gradients.
 
 Everybody's moments are added up under masks, with one noise for all (consortia/pooled.py), at
-(ε, 1e-5) if at least M − c of the M organisations keep their share of the noise to themselves.
+(ε, 1e-5) if at least M − c of the M organisations keep their share of the noise to themselves. One
+of the numbers says how far organisations differ; all that this costs is in the noise. Whether a
+pooled release ever hurts is asked in pooling_harm.
 
 - *In the blend*: the sum without own rows, as one release in the hedged blend with own rows.
 - *Separate*: every other organisation's own release in the hedged blend.

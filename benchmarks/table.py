@@ -21,13 +21,17 @@ class Row:
     ratio: float | None = None
     aim: str = ""
     ok: bool | None = None
-
-    def cells(self) -> list[str]:
-        """The row as text, in the order of `HEADINGS`."""
-        return [_text(getattr(self, field.name)) for field in fields(self)]
+    slack: float | None = None
+    """What is left between value and baseline, as a share of the latter; a column of few tables."""
 
 
-HEADINGS = [field.name.replace("_", " ") for field in fields(Row)]
+def columns(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Headings, and the rows as text; without the slack where no row has any."""
+    names = [field.name for field in fields(Row)]
+    if all(row.slack is None for row in rows):
+        names.remove("slack")
+    lines = [[_text(getattr(row, name)) for name in names] for row in rows]
+    return [name.replace("_", " ") for name in names], lines
 
 
 def against(
@@ -71,7 +75,8 @@ def compare(
 
 def markdown(rows: list[Row]) -> str:
     """The rows as a Markdown table."""
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *(row.cells() for row in rows)]
+    headings, cells = columns(rows)
+    lines = [headings, ["---"] * len(headings), *cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 

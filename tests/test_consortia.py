@@ -10,6 +10,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
+from benchmarks import pooling_harm
 from benchmarks.consortia import Consortium, learners, moments, regression
 from benchmarks.consortia.gradients import gradient_descent
 from benchmarks.consortia.information import worth
@@ -199,14 +200,17 @@ def test_a_pooled_sum_has_one_noise_for_all(colluders: int) -> None:
     consortium = synthetic("iid", 5, 0)
     exact = pooled_sum(consortium, 1e9, 0)
     single = moments(consortium, 0.7, 0)[0].noise_std
-    expected = single * np.sqrt(100 / (100 - colluders))
+    # One more number, which one row moves by 0.6 where all others together are moved by 2.
+    expected = single * np.hypot(2, 0.6) / 2 * np.sqrt(100 / (100 - colluders))
     on_diagonal = np.where(np.equal(*np.triu_indices(6)), np.sqrt(2), 1.0)
     found = []
     for seed in range(1000):
         total = pooled_sum(consortium, 0.7, seed, colluders=colluders)
         assert total.noise_std == pytest.approx(expected, rel=1e-3)
         noise = [total.cross - exact.cross, (total.gram - exact.gram) / on_diagonal]
-        found.append(np.append(np.concatenate(noise), (total.squares - exact.squares) / np.sqrt(2)))
+        single_numbers = [(total.squares - exact.squares) / np.sqrt(2)]
+        single_numbers.append((total.apart - exact.apart) / 4)
+        found.append(np.concatenate([*noise, single_numbers]))
     assert only_fits(np.concatenate(found) / expected, norm.cdf, off=0.1)
 
 
@@ -220,6 +224,8 @@ def test_own_rows_can_be_taken_off_a_pooled_sum() -> None:
     assert np.allclose(others.release(1e9).cross, cross, atol=0.1)
     assert np.allclose(others.release(1e9).gram, gram, atol=0.1)
     assert others.squares == pytest.approx(4950, abs=0.1)
+    squares = [min(float(np.sum(np.square(release.cross))), 625.0) for release in separate]
+    assert others.apart == pytest.approx(sum(squares) / 50, abs=0.3)
 
 
 def test_gradient_sessions_without_noise_near_the_pooled_fit() -> None:
@@ -273,3 +279,19 @@ def test_the_pooling_benchmark_finds_what_pooling_gains() -> None:
     at = EPSILONS.index(0.3)
     gained, alone = (float(text.split(" / ")[at].split()[0]) for text in (blended, separate))
     assert gained > alone + 0.2
+
+
+def test_the_harm_benchmark_counts_runs_below_own() -> None:
+    task = pooling_harm.Task("iid", 5, 3)
+    rows = pooling_harm.report({task: pooling_harm.judge(task)})
+    assert rows[0].name == "more than 1 below own, of 12 runs"
+    assert "mean gain, iid, d = 5" in rows[-1].name
+    assert rows[-1].value > 0
+    gains = [
+        pooling_harm.Gain(1.0, (-1.5, -1.0), 0.0),
+        pooling_harm.Gain(2.0, (-2.5, 3.0), -1.1),
+    ]
+    below_one, below_two, worst, law = pooling_harm.report({task: gains})
+    assert (below_one.value, below_two.value, worst.value) == (50.0, 25.0, -2.5)
+    assert below_one.baseline == "separate 50.00 of 2"
+    assert law.value == -0.5

@@ -40,11 +40,18 @@ def test_the_tour_tells_its_four_chapters(tour: tuple[str, list[str], Path]) -> 
 
 
 def test_blending_gains_in_the_table_of_clinics(tour: tuple[str, list[str], Path]) -> None:
-    lines = [line for line in tour[0].splitlines() if line.count("%") == 5][:3]
+    lines = [line for line in tour[0].splitlines() if line.count("%") == 6][:3]
     for line in lines:
-        own, _, _, hedged, pooled = (float(x) for x in re.findall(r"([\d.]+)%", line))
-        assert own < hedged < pooled
+        own, _, _, hedged, pooled, ceiling = (float(x) for x in re.findall(r"([\d.]+)%", line))
+        assert own < hedged < pooled < ceiling
     assert len(lines) == 3
+
+
+def test_the_pool_is_told_with_its_condition(tour: tuple[str, list[str], Path]) -> None:
+    told = " ".join(tour[0].split())
+    assert "pooled sum: one sum of all clinics with one noise" in told
+    assert "as long as more than half of them are honest" in told
+    assert "Noise in this table is simulated" in told
 
 
 def test_the_tour_leaves_files_that_the_commands_take(tour: tuple[str, list[str], Path]) -> None:

@@ -279,6 +279,13 @@ def test_benchmark_rows() -> None:
         "| draw | 3 | s | peer | 2 | 1.5 | <= 1.4 | no |",
         "| size | 12 | KB |  |  |  |  |  |",
     ]
+    tight = Row(name="noise", value=0.9, unit="ε", slack=0.1)
+    assert markdown([tight, plain]).splitlines() == [
+        "| name | value | unit | baseline | baseline value | ratio | aim | ok | slack |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| noise | 0.9 | ε |  |  |  |  |  | 0.1 |",
+        "| size | 12 | KB |  |  |  |  |  |  |",
+    ]
 
 
 def test_benchmark_times_are_those_of_the_best_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,8 +129,8 @@ class _Release(msgspec.Struct, frozen=True, kw_only=True):
 class LearnerRelease(_Release, frozen=True, tag_field="kind", tag="learner/1"):
     """Private coefficients θ, for scores θ·x over rows with their constant feature.
 
-    `noise_std` is about the standard deviation that privacy adds to a coefficient, told from public
-    numbers: rows are taken to look in all directions alike.
+    `noise_std` is about the standard deviation that privacy adds to a coefficient. It is computed
+    from public numbers: rows are taken to look in all directions alike.
     """
 
     coefficients: tuple[float, ...]
@@ -211,6 +211,9 @@ class PooledRelease(MomentsRelease, frozen=True, kw_only=True, tag="pooled/1"):
     apart_radius: float
     squares: float | None = None
     """Noisy Σy², with √2 times the noise; None for classes, where it is n."""
+    delta: float = 1e-6
+    honest: tuple[tuple[int, float], ...] = ()
+    """Pairs (h, ε): what holds at `delta` if h members keep their share of the noise secret."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -218,9 +221,51 @@ class PooledRelease(MomentsRelease, frozen=True, kw_only=True, tag="pooled/1"):
         if len(self.members) != len(self.sizes) or sum(self.sizes) != self.n:
             raise checks.InvalidInput("Expected the sizes of all members, adding up to n")
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers were released."""
+        return len(self.cross) + len(self.gram) + 1 + (self.squares is not None)
+
 
 Release = LearnerRelease | MomentsRelease
 """What one party can sign; a pooled release is moments, too, to whoever blends."""
+
+
+def without(release: PooledRelease, member: str, table: Array, targets: Any) -> PooledRelease:
+    """A pooled release less the exact part of one member, whose rows are at hand: its own.
+
+    What is left is about the others alone, with the same noise, so that a blend with own rows does
+    not count these twice. Like own rows it stays inside: it says more about them than the pool.
+
+    Args:
+        member: Fingerprint of its signing key, as in `members`.
+        table: The rows that went into the pool; they are shortened to the contract's norm here.
+        targets: Labels of the contract's classes, or numbers.
+    """
+    if release.members.count(member) != 1:
+        raise checks.InvalidInput("Expected a member of this pool: it holds nothing of this one")
+    contract, place = release.contract, release.members.index(member)
+    rows = contract.rows(table) / contract.full_norm
+    y = contract.targets(targets) / (contract.target_bound or 1.0)
+    n = release.sizes[place]
+    if len(rows) != n or len(y) != n:
+        raise checks.InvalidInput(
+            f"Expected the {n} rows that went into the pool, found {len(rows)} and {len(y)} targets"
+        )
+    if len(release.members) == 1:
+        raise checks.InvalidInput("Expected a pool with other members: nothing would be left of it")
+    cross, gram = y @ rows, rows.T @ rows
+    length = min(float(np.linalg.norm(cross)), release.apart_radius * n)
+    return msgspec.structs.replace(
+        release,
+        n=release.n - n,
+        cross=tuple((release.cross_vector - cross).tolist()),
+        gram=tuple((np.array(release.gram) - gram[np.triu_indices(len(gram))]).tolist()),
+        squares=None if release.squares is None else release.squares - float(y @ y),
+        apart=release.apart - (length**2 / n if n >= release.apart_rows else 0.0),
+        members=release.members[:place] + release.members[place + 1 :],
+        sizes=release.sizes[:place] + release.sizes[place + 1 :],
+    )
 
 
 def shortening(table: Array, row_norm: float) -> tuple[Array, Array]:

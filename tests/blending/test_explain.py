@@ -1,5 +1,7 @@
 """What an explanation says, for every kind of outcome."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,16 @@ def test_doubtful_and_dropped_releases_are_named() -> None:
     assert "beyond what noise explains: B" in text
     assert "X: too long" in text
     assert "Unlike" not in str(told(0.1, 0.05, releases=SOME[:1]))
+
+
+def test_a_note_comes_before_every_other_verdict() -> None:
+    noted = replace(told(0.1, 0.05, 0.01), note="Own rows hold one class only")
+    assert noted.verdict == "Own rows hold one class only: this is the own model."
+
+
+def test_a_table_that_just_fits_has_no_rest() -> None:
+    fitting = tuple(ReleaseInfluence(f"P{k}", 0.1, 0.0) for k in range(8))
+    assert "more" not in str(told(0.2, 0.05, releases=fitting))
 
 
 def test_long_tables_are_summed_up() -> None:

@@ -36,6 +36,16 @@ def test_init_writes_an_app_and_a_node(tmp_path: Path) -> None:
     assert "exists" in again.err
 
 
+def test_init_writes_what_a_pool_needs(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    done = command(tmp_path, "federation", "init", "--pool")
+    assert (done.code, done.err) == (0, "")
+    assert "pool.toml" in done.out
+    project = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    assert project["tool"]["flwr"]["app"]["config"]["pool"] is True
+    assert read_node(tmp_path / "node.toml").pool == str(tmp_path / "pool.toml")
+
+
 def test_init_writes_nothing_for_a_study_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text("name = 3")
     assert command(tmp_path, "federation", "init").code == 2

@@ -20,9 +20,11 @@ def test_every_method_is_judged_on_the_same_rows() -> None:
     for row in found.values():
         assert set(row) == set(METHODS)
         assert all(0.3 < share < 1 for share in row.values())
-    assert found[1.0]["pooled"] == found[8.0]["pooled"] > 0.8
+    assert found[1.0]["one place"] == found[8.0]["one place"] > 0.8
     assert found[1.0]["own"] == found[8.0]["own"]
     assert found[1.0]["uniform"] != found[8.0]["uniform"]
+    assert found[1.0]["pooled sum"] != found[8.0]["pooled sum"]
+    assert found == compare(parties, test, (1.0, 8.0), seeded(4), lambda: None)
 
 
 def test_average() -> None:

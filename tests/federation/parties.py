@@ -1,6 +1,6 @@
 """Hospitals as nodes on disk, and an engine that only calls functions."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from sudare.exchange import load_keyring
 from sudare.federation import Settings, answer
 from sudare.federation._messages import Answer, QuestionTerms, read_answer, terms_of, to_bytes
 from sudare.ledger import Account, Ledger
+from sudare.pooling import read_plan
 from sudare.site import Model, load_model
 from sudare.study import read_study
 from tests.site.clinics import CLASSES, Clinic, clinic, keyring
@@ -56,11 +57,28 @@ class Hospital:
         text = self.configuration.read_text().split("[policy]")[0]
         self.configuration.write_text(f"{text}[policy]\nanswer_seconds = 0\n{lines}\n")
 
-    def by_folder(self, shared: Path) -> Model:
-        """The model that `sudare blend` makes from a shared folder."""
+    def by_folder(self, *shared: Path) -> Model:
+        """The model that `sudare blend` makes from shared folders or files."""
         study = read_study(self.folder / "study.toml")
-        checked = site.collect([str(shared)], load_keyring(self.folder / "trust.toml"), study)
-        return site.blend(self.clinic.data, study, checked, party=self.clinic.name)
+        places = [str(place) for place in shared]
+        checked = site.collect(places, load_keyring(self.folder / "trust.toml"), study)
+        own = self.clinic.key.public.fingerprint
+        return site.blend(self.clinic.data, study, checked, party=self.clinic.name, key=own)
+
+    @property
+    def pool(self) -> site.Pool:
+        """The pool of its plan, in the folder that it keeps for itself."""
+        return site.Pool(
+            read_study(self.folder / "study.toml"),
+            read_plan(self.folder / "pool.toml"),
+            load_keyring(self.folder / "trust.toml"),
+            str(self.folder / "releases"),
+        )
+
+    @property
+    def pooled(self) -> Path:
+        """Where it has the sum, if it has it."""
+        return Path(self.pool.folder) / "pooled.release"
 
 
 def hospitals(
@@ -85,6 +103,17 @@ def hospitals(
     return made
 
 
+def agree_on_pool(made: list[Hospital], **terms: Any) -> None:
+    """The plan of a pool of all of them, at each of them."""
+    study = read_study(made[0].folder / "study.toml")
+    plan = site.new_plan(study, keyring(*(each.clinic for each in made)), **terms)
+    for each in made:
+        (each.folder / "pool.toml").write_text(plan.to_toml())
+        text = each.configuration.read_text()
+        if "pool =" not in text:
+            each.configuration.write_text('pool = "pool.toml"\n' + text)
+
+
 def agreed(hospital: Hospital, **changed: Any) -> QuestionTerms:
     """The terms of a hospital's study, or a server's version of them."""
     return msgspec.structs.replace(terms_of(read_study(hospital.folder / "study.toml")), **changed)
@@ -100,7 +129,7 @@ class Wire:
     """An engine without processes; `broken` says what becomes of a node's answer."""
 
     hospitals: list[Hospital]
-    broken: dict[tuple[int, int], Callable[[bytes], bytes | None]] = field(default_factory=dict)
+    broken: Mapping[tuple[int, int], Callable[[bytes], bytes | None]] = field(default_factory=dict)
     """By node and phase: other bytes instead of the answer, or None for silence."""
     late: set[int] = field(default_factory=set)
     """Nodes that connect only after phase 1."""

@@ -5,6 +5,8 @@ that leaves a node (or a job run with --unattended) is compared between two of t
 a release and the value of a metric are what the ledger was charged for, and are left out.
 """
 
+import csv
+import io
 import os
 import re
 import shutil
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
@@ -34,6 +38,10 @@ KINDS = {
     "classes from learners": (CLASSES.format(model="objective", epsilon=4.0), write_patients),
     "numbers from moments": (NUMBERS.format(model="moments", more=""), write_stays),
     "numbers from learners": (NUMBERS.format(model="objective", more="radius = 2.0"), write_stays),
+    "classes, output": (CLASSES.format(model="output", epsilon=4.0), write_patients),
+    "classes, Gibbs": (CLASSES.format(model="gibbs", epsilon=4.0), write_patients),
+    "numbers, output": (NUMBERS.format(model="output", more="radius = 2.0"), write_stays),
+    "numbers, Gibbs": (NUMBERS.format(model="gibbs", more="radius = 2.0"), write_stays),
 }
 ROWS = 12
 GARBAGE = (b"", b"nonsense", b"\xff" * 300, b"a.b.c")
@@ -51,6 +59,15 @@ LINES = st.one_of(
     ),
     st.sampled_from([b"," * 4, b"," * 60, b"120,50,m,yes,x", b"120,50,m,no,x", b"50,29", b"0,0"]),
 )
+
+
+NUMERIC = ("pressure", "age", "days")
+TEXTS = st.one_of(st.none(), st.sampled_from(["yes", "no", "m", "f", "", CANARY]), st.text())
+TYPED = st.fixed_dictionaries(
+    {name: st.one_of(st.none(), st.floats()) for name in NUMERIC}
+    | dict.fromkeys(("sex", "ill", "name"), TEXTS)
+)
+"""A row of a Parquet file."""
 
 
 def _bytes(cell: str | bytes) -> bytes:
@@ -72,21 +89,38 @@ class Consortium:
 
     def node(self, row: bytes, *, one_class: bool = False) -> "Node":
         """A node on the same table but for its last row."""
-        self.made += 1
-        folder = self.folder / f"node{self.made}"
-        folder.mkdir()
-        for name in ("study.toml", "trust.toml", "key.json"):
-            shutil.copyfile(self.folder / name, folder / name)
-        (folder / "key.json").chmod(0o600)
         lines = [self.lines[0], *self.lines[1:ROWS], row]
         if one_class:
             lines[1:-1] = [line.replace(b",yes,", b",no,") for line in lines[1:-1]]
-        (folder / "data.csv").write_bytes(b"\n".join(lines) + b"\n")
+        return self.node_on("data.csv", b"\n".join(lines) + b"\n")
+
+    def parquet_node(self, row: dict[str, float | str | None]) -> "Node":
+        """The same from a Parquet file, whose columns have types: a row fits those, and no more."""
+        rows = list(csv.DictReader(line.decode() for line in self.lines[:ROWS]))
+        columns: dict[str, pa.Array] = {}
+        for name in rows[0]:
+            if name in NUMERIC:
+                cells = [float(each[name]) if each[name] else None for each in rows]
+                columns[name] = pa.array([*cells, row[name]], pa.float64())
+            else:
+                columns[name] = pa.array([*(each[name] for each in rows), row[name]], pa.string())
+        written = io.BytesIO()
+        pq.write_table(pa.table(columns), written)
+        return self.node_on("data.parquet", written.getvalue())
+
+    def node_on(self, name: str, data: bytes) -> "Node":
+        self.made += 1
+        folder = self.folder / f"node{self.made}"
+        folder.mkdir()
+        for file in ("study.toml", "trust.toml", "key.json"):
+            shutil.copyfile(self.folder / file, folder / file)
+        (folder / "key.json").chmod(0o600)
+        (folder / name).write_bytes(data)
         (folder / "node.toml").write_text(
-            'party = "Own"\ndata = "data.csv"\n[policy]\nanswer_seconds = 0\nmetric_epsilon = 0.5\n'
+            f'party = "Own"\ndata = "{name}"\n[policy]\nanswer_seconds = 0\nmetric_epsilon = 0.5\n'
         )
         with Ledger(folder / "ledger.db") as ledger:
-            fingerprint = ledger.fingerprint(raw_content(folder / "data.csv"))
+            fingerprint = ledger.fingerprint(raw_content(folder / name))
             ledger.open("2026", fingerprint, 20.0, 1e-5)
         return Node(folder, self)
 
@@ -243,6 +277,17 @@ def test_answers_to_a_server_are_the_same_for_all_neighbours(
     assert first["done"][1]["status"] == "done"
     for node in nodes:
         assert CANARY not in (node.folder / "federation.log").read_text()
+
+
+@few
+@given(TYPED, TYPED, choice)
+def test_answers_from_a_parquet_file_too(
+    consortium: Consortium, one: dict[str, Any], other: dict[str, Any], chosen: int
+) -> None:
+    releases = consortium.hostile[chosen]
+    first, second = (consortium.parquet_node(row).answers(releases) for row in (one, other))
+    assert first == second
+    assert (first["released"]["status"], first["done"][1]["status"]) == ("released", "done")
 
 
 @few

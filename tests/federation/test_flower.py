@@ -231,3 +231,19 @@ def test_the_server_tells_what_became_of_each(
     assert lines[0] == "0 of 5 nodes released, 0 of 0 blended"
     assert "release of node 3: no answer" in lines
     assert json.loads(last.removeprefix("outcome "))["releases"]["1"].startswith("failed: ")
+
+
+@pytest.mark.usefixtures("flwr")
+def test_the_server_tells_what_became_of_a_pool(
+    one: Hospital, passing: Passing, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr("sudare.federation._serving.time", passing)
+    app: Any = server_app()
+    terms = agreed(one)
+    config: dict[str, Any] = {name: getattr(terms, name) for name in terms.__struct_fields__}
+    config |= {"min-nodes": 1, "phase-seconds": 20.0, "pool": True}
+    app.call(Grid(), SimpleNamespace(run_config=config))
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines[0] == "0 of 5 nodes pooled, 0 of 0 blended"
+    assert "pool of node 3: no answer" in lines
+    assert json.loads(last.removeprefix("outcome "))["releases"] == {}

@@ -1,9 +1,19 @@
 """Messages: to the wire and back, and what is refused on the way."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from sudare.federation import Answer, BlendQuestion, Metric, ReleaseQuestion
+from sudare.exchange import LARGEST_RELEASE
+from sudare.federation import (
+    Answer,
+    BlendQuestion,
+    Metric,
+    PoolAnswerQuestion,
+    PoolJoinQuestion,
+    ReleaseQuestion,
+)
 from sudare.federation import _messages as messages
 from sudare.federation._messages import (
     PROTOCOL,
@@ -25,9 +35,11 @@ METRIC = Metric(measure="share wrong", value=0.25, noise_std=0.1, rows=40, epsil
     [
         ReleaseQuestion(terms=TERMS),
         BlendQuestion(terms=TERMS, releases=(b"\x00\xff", b"")),
+        PoolJoinQuestion(terms=TERMS),
+        PoolAnswerQuestion(terms=TERMS, joins=(b"\x00\xff", b""), answers=(b"\xff",)),
     ],
 )
-def test_questions_read_back(question: ReleaseQuestion | BlendQuestion) -> None:
+def test_questions_read_back(question: Any) -> None:
     assert read_question(to_bytes(question)) == question
 
 
@@ -37,6 +49,10 @@ def test_questions_read_back(question: ReleaseQuestion | BlendQuestion) -> None:
         Answer(status="released", release=b"\x00\xff"),
         Answer(status="done"),
         Answer(status="done", metric=METRIC),
+        Answer(status="joined", join=b"\x00\xff"),
+        Answer(status="answered"),
+        Answer(status="answered", answers=(b"\x00", b"\xff")),
+        Answer(status="pooled", answers=(b"\x00", b"\xff")),
         *(Answer(status="refused", reason=reason) for reason in REASONS),
     ],
 )
@@ -50,6 +66,11 @@ def test_answers_read_back(answer: Answer) -> None:
         {"status": "released"},
         {"status": "done", "release": b"x"},
         {"status": "thinking"},
+        {"status": "joined"},
+        {"status": "done", "join": b"x"},
+        {"status": "joined", "join": b"x", "answers": [b"x"]},
+        {"status": "failed", "answers": [b"x"]},
+        {"status": "answered", "answers": [b"x"] * 101},
         {"status": "refused", "reason": "because"},
         {"status": "done", "rows": [1, 2]},
         {"status": "done", "protocol": "sudare-federation/2"},
@@ -77,12 +98,28 @@ def test_other_questions_are_refused() -> None:
 
 def test_sizes_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "LARGEST_QUESTION", 1 << 20)
-    monkeypatch.setattr(messages, "LARGEST_RELEASE", 1 << 20)
+    monkeypatch.setattr(messages, "LARGEST_ANSWER", 1 << 20)
     long = b"x" * (2 << 20)
     with pytest.raises(InvalidInput, match="at most 1 MB"):
         read_question(to_bytes(BlendQuestion(terms=TERMS, releases=(long,))))
-    with pytest.raises(InvalidInput, match="no larger"):
+    with pytest.raises(InvalidInput, match="at most 1 MB"):
         read_answer(to_bytes(Answer(status="released", release=long)))
+
+
+def test_a_pool_of_a_hundred_with_two_hundred_features_fits() -> None:
+    entries = 201 + 201 * 202 // 2 + 2
+    one = b"x" * (8 * entries * 4 // 3 + 4096)
+    answers = (one,) * 3
+    assert LARGEST_RELEASE <= messages.LARGEST_ANSWER
+    assert read_answer(to_bytes(Answer(status="pooled", answers=answers))).answers == answers
+    whole = PoolAnswerQuestion(terms=TERMS, joins=(b"x" * 600,) * 100, answers=answers * 100)
+    assert read_question(to_bytes(whole)) == whole
+
+
+def test_a_server_without_pools_reads_what_a_node_says_elsewhere() -> None:
+    fields = {"status", "reason", "release", "metric", "protocol"}
+    for made in (Answer(status="done", metric=METRIC), Answer(status="refused", reason="node")):
+        assert msgspec.msgpack.decode(to_bytes(made)).keys() <= fields
 
 
 def test_releases_have_an_end() -> None:

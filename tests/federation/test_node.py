@@ -23,6 +23,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert node.model == str(tmp_path / "model.json")
     assert (node.ledger, node.releases) == ("postgresql://db/x", "s3://b/c")
     assert node.key == "/k.json"
+    assert node.pool == ""
+    assert read_node(written(tmp_path, 'pool = "pool.toml"\n')).pool == str(tmp_path / "pool.toml")
     assert node.policy == Policy()
 
 

@@ -27,6 +27,16 @@ def test_the_app_asks_under_the_studys_terms(tmp_path: Path) -> None:
     assert sum(text.count("import") for text in sources) == 2
 
 
+def test_an_app_can_carry_a_pool(tmp_path: Path) -> None:
+    write_app(tmp_path / "app", classes(), pool=True)
+    project = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    config = project["tool"]["flwr"]["app"]["config"]
+    assert settings_from(config)[1] == Settings(pool=True)
+    assert settings_from(config | {"also-release": True})[1].also_release
+    write_node(tmp_path / "node.toml", "A", "rows.csv", pool="pool.toml")
+    assert read_node(tmp_path / "node.toml").pool == str(tmp_path / "pool.toml")
+
+
 def test_a_name_of_any_letters_makes_a_package(tmp_path: Path) -> None:
     study = msgspec.structs.replace(classes(), name='Ünï "herz" 2026 ' + "x" * 90)
     write_app(tmp_path / "app", study)
@@ -42,6 +52,7 @@ def test_a_node_begins_with_the_defaults(tmp_path: Path) -> None:
     assert node.party == 'A "quoted" name'
     assert node.data == str(tmp_path / "rows.csv")
     assert node.policy == Policy()
+    assert node.pool == ""
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

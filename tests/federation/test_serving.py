@@ -1,6 +1,6 @@
 """Both phases with an engine of functions: whoever breaks, the others go on."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +8,23 @@ import pytest
 
 from sudare.federation import Outcome, Settings, run
 from sudare.federation import _serving as serving
-from sudare.federation._messages import Answer, Metric, terms_of, to_bytes
+from sudare.federation._messages import MOST_SESSIONS, Answer, Metric, terms_of, to_bytes
 from sudare.federation._serving import settings_from
 from sudare.foundations.checks import InvalidInput, SudareError
 from sudare.study import read_study
-from tests.federation.parties import AT_ONCE, Hospital, Wire, agreed, hospitals, same
+from tests.federation.parties import (
+    AT_ONCE,
+    Hospital,
+    Wire,
+    agree_on_pool,
+    agreed,
+    hospitals,
+    same,
+)
 from tests.federation.test_answering import forged
 from tests.site.clinics import classes
+
+POOL = replace(AT_ONCE, pool=True)
 
 
 @pytest.fixture
@@ -125,6 +135,175 @@ def test_metrics_are_passed_on(four: list[Hospital]) -> None:
     outcome = run(Wire(four, {(2, 2): lambda _: told}), agreed(four[0]), AT_ONCE)
     assert outcome.metrics == {2: metric}
     assert '"share wrong"' in outcome.to_json()
+
+
+def test_a_pool_is_carried_and_blended(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 4, cap=9.0)
+    agree_on_pool(made, kind="logistic")
+    wire = Wire(made)
+    outcome = run(wire, agreed(made[0]), POOL)
+    assert outcome.releases == {}
+    assert set(outcome.pools.values()) == {"pooled"}
+    assert set(outcome.blends.values()) == {"done"}
+    assert outcome.summary == "4 of 4 nodes pooled, 4 of 4 blended"
+    assert wire.phase == 1 + 4 + 1  # joins, three sessions and a last look, blends
+    assert len({each.pooled.read_bytes() for each in made}) == 1
+    assert all(blended(each) == [pooled_name(made)] for each in made)
+    accounts, models = [each.account for each in made], [each.model for each in made]
+    again = run(Wire(made), agreed(made[0]), POOL)
+    assert set(again.pools.values()) == {"pooled"}
+    assert [each.account for each in made] == accounts
+    assert [len(account.entries) for account in accounts] == [1, 1, 1, 1]
+    assert all(same(each.model, model) for each, model in zip(made, models, strict=True))
+
+
+def pooled_name(made: list[Hospital]) -> str:
+    return f"pool of {len(made)} organisations"
+
+
+def test_a_pool_and_releases_in_one_run(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 3, cap=20.0)
+    agree_on_pool(made)
+    outcome = run(Wire(made), agreed(made[0]), replace(POOL, also_release=True))
+    assert outcome.summary == "3 of 3 nodes released, 3 of 3 nodes pooled, 3 of 3 blended"
+    assert blended(made[0]) == [pooled_name(made)]  # nobody's rows count twice
+    assert [len(each.account.entries) for each in made] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("phases", [(1,), (2,), (3,), (2, 3), (1, 2, 3)])
+def test_a_node_that_misses_a_question_of_a_pool_is_asked_again(
+    tmp_path: Path, phases: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_PATIENCE_SECONDS", 0.01)
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+    outcome = run(Wire(made, {(1, phase): silent for phase in phases}), agreed(made[0]), POOL)
+    assert set(outcome.pools.values()) == {"pooled"}
+    assert [len(each.account.entries) for each in made] == [1, 1, 1]
+    assert len({each.pooled.read_bytes() for each in made}) == 1
+
+
+def test_a_node_that_comes_late_joins_the_pool(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+    outcome = run(Wire(made, late={2}), agreed(made[0]), POOL)
+    assert outcome.pools == dict.fromkeys(range(3), "pooled")
+
+
+def test_a_pool_that_cannot_finish_ends(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 4, cap=9.0)
+    agree_on_pool(made)
+    short = replace(POOL, phase_seconds=0.01)
+    gone = {(3, phase): silent for phase in range(1, 9)}
+    outcome = run(Wire(made, gone), agreed(made[0]), short)
+    assert outcome.pools == {0: "joined", 1: "joined", 2: "joined", 3: "no answer"}
+    assert outcome.blends == {}
+    assert all(each.account.entries == () for each in made)
+    # It joins, and dies: the others have paid.
+    del gone[3, 1]
+    outcome = run(Wire(made, gone), agreed(made[0]), short)
+    assert outcome.pools == {0: "answered", 1: "answered", 2: "answered", 3: "no answer"}
+    assert [len(each.account.entries) for each in made] == [1, 1, 1, 0]
+    assert outcome.blends == {}
+    # It is back: the same run again, and nobody pays twice.
+    outcome = run(Wire(made), agreed(made[0]), short)
+    assert outcome.pools == dict.fromkeys(range(4), "pooled")
+    assert [len(each.account.entries) for each in made] == [1, 1, 1, 1]
+
+
+def test_whoever_takes_no_part_in_a_pool_stops_nobody(tmp_path: Path) -> None:
+    made = hospitals(tmp_path / "known", 3, cap=9.0)
+    agree_on_pool(made)
+    (stranger,) = hospitals(tmp_path / "elsewhere", 1)
+    outcome = run(Wire([*made, stranger]), agreed(made[0]), POOL)
+    assert [outcome.pools[node] for node in range(3)] == ["pooled"] * 3
+    assert outcome.pools[3].startswith("refused: the node's policy")
+    assert outcome.blends[3] == "done"
+
+
+def test_a_pool_that_nobody_has_a_plan_for_ends_at_once(four: list[Hospital]) -> None:
+    wire = Wire(four)
+    outcome = run(wire, agreed(four[0]), POOL)
+    assert all(word.startswith("refused: ") for word in outcome.pools.values())
+    assert wire.phase == 1
+    assert outcome.blends == {}
+
+
+def test_a_member_that_refuses_ends_the_pool_of_this_run(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+
+    def lost(question: bytes) -> bytes:
+        (secret,) = made[1].folder.glob("*.secret")
+        secret.unlink()
+        return to_bytes(made[1].ask(question))
+
+    outcome = run(Wire(made, {(1, 2): lost}), agreed(made[0]), POOL)
+    assert outcome.pools[1].startswith("refused: the node cannot go on with this pool")
+    assert (outcome.pools[0], outcome.pools[2]) == ("answered", "answered")
+    assert [len(each.account.entries) for each in made] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("status", ["pooled", "answered", "done"])
+def test_a_word_that_answers_another_question_counts_for_nothing(
+    tmp_path: Path, status: Any
+) -> None:
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+    told = to_bytes(Answer(status=status))
+    always = {(3, phase): lambda _: told for phase in range(1, 9)}
+    outcome = run(Wire([*made, made[0]], always), agreed(made[0]), POOL)
+    assert outcome.pools == dict.fromkeys(range(3), "pooled") | {3: outcome.pools[3]}
+    assert outcome.pools[3].startswith("failed: ")
+
+
+def test_nobody_waits_for_a_node_that_is_not_in_the_pool(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+    asked = []
+
+    def hanging(_: bytes) -> None:
+        asked.append(1)
+
+    wire = Wire([*made, made[0]], {(3, phase): hanging for phase in range(1, 9)})
+    outcome = run(wire, agreed(made[0]), POOL)
+    assert outcome.pools == dict.fromkeys(range(3), "pooled") | {3: "no answer"}
+    assert len(asked) == 2  # to join, once; and to blend
+
+
+@dataclass
+class Renumbered(Wire):
+    """Node 0 comes back under another number after phase 2."""
+
+    def nodes(self) -> list[int]:
+        return [1, 2, 70] if self.phase >= 2 else [0, 1, 2]
+
+    def ask(self, question: bytes, nodes: Any, seconds: float, grace: float) -> dict[int, bytes]:
+        asked = {node % 70: node for node in nodes}
+        return {asked[k]: v for k, v in super().ask(question, asked, seconds, grace).items()}
+
+
+def test_a_node_that_comes_back_under_another_number_is_the_same(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+    outcome = run(Renumbered(made), agreed(made[0]), POOL)
+    assert outcome.pools == {0: "answered", 1: "pooled", 2: "pooled", 70: "pooled"}
+    assert [len(each.account.entries) for each in made] == [1, 1, 1]
+
+
+def test_a_node_that_says_more_and_more_has_an_end(tmp_path: Path) -> None:
+    made = hospitals(tmp_path, 3, cap=9.0)
+    agree_on_pool(made)
+    said = [0]
+
+    def more(_: bytes) -> bytes:
+        said[0] += 1
+        return to_bytes(Answer(status="answered", answers=(b"x",) * said[0]))
+
+    loud = {(0, phase): more for phase in range(2, 500)}
+    outcome = run(Wire(made, loud), agreed(made[0]), replace(POOL, phase_seconds=0.01))
+    assert said[0] <= MOST_SESSIONS + 2
+    assert outcome.pools[1] == "answered"
 
 
 class Empty:

@@ -3,7 +3,8 @@
 Two neighbours with laws P and Q; L = log dP/dQ of everything seen. What is released at ε is at best
 δ(ε) = E_P (1 − e^(ε−L))₊, so the adversary who maximises it by backward induction over everything
 that a rule accepts is the worst there is among those with these steps: randomised responses, whose
-loss is ±ε, in any order and number, a Gaussian release before them and one after them.
+loss is ±ε, in any order and number, a Gaussian release before them, and after them either another
+one or a plain release that shows everything with probability δ.
 """
 
 import math
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sudare.foundations.privacy import Event, GaussianEvent, PureEvent
+from sudare.foundations.privacy import ApproximateEvent, Event, GaussianEvent, PureEvent
 
 Accepts = Callable[[tuple[Event, ...]], bool]
 
@@ -38,6 +39,7 @@ class Adversary:
     losses: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     """Several losses to start from, for whoever comes after an opening release."""
     opening: tuple[Event, ...] = ()
+    deltas: Sequence[float] = ()
 
     def best(self) -> NDArray[np.float64]:
         """The largest δ(ε) that can be reached, from each starting loss."""
@@ -59,10 +61,13 @@ class Adversary:
         @cache
         def value(counts: tuple[int, ...], steps: int) -> NDArray[np.float64]:
             losses = self.losses + steps * self.step
-            best = np.maximum(0.0, -np.expm1(self.epsilon - losses))
+            best = hinge = np.maximum(0.0, -np.expm1(self.epsilon - losses))
             for mu in self.mus:
                 if fits(counts, GaussianEvent(mu)):
                     best = np.maximum(best, gaussian_curve(self.epsilon - losses, mu))
+            for delta in self.deltas:
+                if fits(counts, ApproximateEvent(1e-12, delta)):
+                    best = np.maximum(best, delta + (1 - delta) * hinge)
             if sum(counts) == self.most:
                 return best
             for place, times in enumerate(self.multiples):

@@ -11,6 +11,7 @@ from sudare.exchange import Keyring, SigningKey, new_key
 from sudare.foundations.randomness import seeded
 from sudare.pooling import Board, Member, PoolPlan, PoolTerms, Secret
 from sudare.releases import Contract
+from tests.statistical import counts_fit
 
 Array = NDArray[np.float64]
 STUDY = "ab" * 32
@@ -50,14 +51,14 @@ def parties(many: int = 3, contract: Contract = CLASSES, rows: int = 20) -> list
     return made
 
 
-def plan(members: list[Party], contract: Contract = CLASSES, **changed: Any) -> PoolPlan:
+def plan(who: list[Party], /, contract: Contract = CLASSES, **changed: Any) -> PoolPlan:
     settings: dict[str, Any] = {
         "study": STUDY,
         "contract": contract,
         "epsilon": 1.0,
         "delta": 1e-6,
         "colluders": 0,
-        "members": tuple(Member(name=each.name, key=each.fingerprint) for each in members),
+        "members": tuple(Member(name=each.name, key=each.fingerprint) for each in who),
         "most_rows": 100_000,
     }
     return PoolPlan(**settings | changed)
@@ -108,3 +109,13 @@ class Pool:
         for session in range(len(self.terms.sessions)):
             self.answer(session)
         return self.board()
+
+
+def is_uniform(words: NDArray[np.uint64]) -> bool:
+    """Whether words can be uniform: byte by byte, in each of their eight places.
+
+    Uniform words are refused with probability `tests.statistical.FALSE_ALARM` at most.
+    """
+    places = words.astype("<u8").view(np.uint8).reshape(-1, 8).astype(np.int64)
+    counts = np.bincount((places + 256 * np.arange(8)).ravel(), minlength=2048)
+    return counts_fit(counts, np.full(2048, 1 / 2048))

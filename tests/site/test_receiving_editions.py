@@ -6,6 +6,7 @@ with `sudare release`, for one party and one study each. They are never made aga
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,8 +21,18 @@ from sudare.exchange import (
     open_release,
     seal_release,
 )
+from sudare.foundations.privacy import (
+    ConcentratedEvent,
+    Event,
+    GaussianEvent,
+    Guarantee,
+    NearGaussianEvent,
+    PureEvent,
+)
 from sudare.ledger import Ledger
-from sudare.study import read_study
+from sudare.releases import LearnerRelease
+from sudare.site._releasing import _request
+from sudare.study import raw_content, read_study
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "edition-1"
 STUDIES = sorted(path.stem for path in GOLDEN.glob("*.toml") if path.stem != "trust")
@@ -71,6 +82,44 @@ def test_other_noise_is_refused(name: str, factor: float, keyring: Keyring) -> N
         site.verify(sealed(forged), keyring, read_study(GOLDEN / f"{name}.toml"))
 
 
+@pytest.mark.parametrize("name", STUDIES)
+def test_another_price_is_refused(name: str, keyring: Keyring) -> None:
+    """Without an edition, a certificate is not free to say what the release cost."""
+    signed, study = golden(name, keyring), read_study(GOLDEN / f"{name}.toml")
+    stated, delta = signed.release.event, study.privacy.delta
+    about: dict[str, Any] = {"neighbours": stated.neighbours, "unit": stated.unit}
+    other: list[Event] = [
+        msgspec.structs.replace(stated, assumptions=("the moon is made of cheese",)),
+        msgspec.structs.replace(stated, unit="visit"),
+        PureEvent(1e-6, **about),
+        GaussianEvent(1e-6, **about),
+        NearGaussianEvent(1e-6, 0.0, 0.0, **about),
+    ]
+    for field in ("epsilon", "rho", "delta"):
+        if number := getattr(stated, field, 0.0):
+            other += [msgspec.structs.replace(stated, **{field: number * by}) for by in (0.9, 1.1)]
+    if not isinstance(stated, PureEvent):
+        other.append(PureEvent(study.privacy.epsilon, **about))
+    for event in other:
+        sentence = str(Guarantee((event,), delta))
+        certificate = msgspec.structs.replace(signed.certificate, sentence=sentence)
+        release = msgspec.structs.replace(signed.release, event=event)
+        forged = msgspec.structs.replace(signed, release=release, certificate=certificate)
+        with pytest.raises(ReleaseInvalid, match=r"price|its event costs|no edition|another unit"):
+            site.verify(sealed(forged), keyring, study)
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if "moments" not in name])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.5, 9.9])
+def test_other_slack_is_refused(name: str, factor: float, keyring: Keyring) -> None:
+    signed = golden(name, keyring)
+    assert isinstance(signed.release, LearnerRelease)
+    release = msgspec.structs.replace(signed.release, slack=signed.release.slack * factor)
+    forged = msgspec.structs.replace(signed, release=release)
+    with pytest.raises(ReleaseInvalid, match="slack"):
+        site.verify(sealed(forged), keyring, read_study(GOLDEN / f"{name}.toml"))
+
+
 @pytest.mark.parametrize("name", ["classes-moments", "classes-gibbs", "numbers-objective"])
 def test_an_old_release_cannot_pass_for_a_new_one(name: str, keyring: Keyring) -> None:
     """A certificate that names the edition is held to it."""
@@ -103,3 +152,37 @@ def test_what_was_released_stands(tmp_path: Path, keyring: Keyring) -> None:
     assert done.receipt.event == before.event
     old = (GOLDEN / "classes-objective.release").read_bytes()
     assert Path(done.address).read_bytes() == old
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name.startswith("classes")])
+def test_a_spend_that_nothing_came_of_pays_for_todays_release(
+    name: str, tmp_path: Path, keyring: Keyring
+) -> None:
+    """The earlier version stopped between charging and keeping; then came the update."""
+    shutil.copy(GOLDEN / "data.csv", tmp_path / "data.csv")
+    study, key = read_study(GOLDEN / f"{name}.toml"), load_key(GOLDEN / "key.json")
+    charged = golden(name, keyring).release.event
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        fingerprint = ledger.fingerprint(raw_content(tmp_path / "data.csv"))
+        ledger.open("a", fingerprint, 10.0, 1e-5)
+        request = _request(study, fingerprint, "Clinic A", key, edition=1)
+        first = ledger.spend("a", charged, request=request)
+        place = str(tmp_path / "releases")
+        made = [
+            site.publish(tmp_path / "data.csv", study, ledger, key, party="Clinic A", place=place)
+            for _ in range(2)
+        ]
+        entries = ledger.account("a").entries
+    assert not made[0].repeated
+    assert made[1].repeated
+    assert made[0].address == made[1].address
+    site.verify(Path(made[0].address).read_bytes(), keyring, study)
+    if isinstance(charged, ConcentratedEvent):
+        # Today's noise is less than this price asks for: it costs once more, and that is said.
+        assert len(entries) == 2
+        assert "entry 1 was for it, of an earlier version; nothing came of it" in entries[1].purpose
+    else:
+        assert len(entries) == 1
+        assert made[0].receipt.chain == first.chain
+        today = site.ReleasePlan.of(study, 60).event
+        assert Guarantee((today,), study.privacy.delta).epsilon() <= study.privacy.epsilon

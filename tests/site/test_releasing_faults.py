@@ -3,13 +3,8 @@
 Some of the instants are tried; `make soak` tries every one of them.
 """
 
-import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +14,8 @@ from sudare.ledger import Ledger
 from sudare.ledger._filters import enforced
 from sudare.study import parse_study, raw_content
 from tests.site.clinics import CLASSES, write_patients
-from tests.support import ROOT, debian
-from tests.support.faults import RACERS, SHIFTS
+from tests.site.faulty import check, strace, under_faults
+from tests.support.faults import RACERS
 from tests.support.soak import SOAK, times
 
 pytestmark = pytest.mark.soak
@@ -49,45 +44,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def releases(*words: str, under: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [*under, sys.executable, "-m", "tests.support.faults", *words],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"},
-        timeout=3600,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def strace(fault: str) -> tuple[str, ...]:
-    """strace with a fault for call number SHIFTS[…] of each kind, counted in each process."""
-    quiet = ["-f", "-qq", "-o", os.devnull, "-e", f"trace={','.join(SHIFTS)}"]
-    faults = [f"-einject={name}:{fault}:when={number}" for name, number in SHIFTS.items()]
-    return (debian.require("strace", "strace"), *quiet, *faults)
-
-
-def check(told: dict[str, Any]) -> None:
-    """Spent ≥ released at any time; and run again, one release, the same as any before."""
-    left, then = told["left"], told["then"]
-    assert "Traceback" not in told["said"]
-    assert left["spent"] <= 1
-    assert len(left["kept"]) <= left["spent"]
-    assert set(left["released"]) <= set(left["kept"])  # whole, or not there
-    assert told["again"] == 0
-    assert then["spent"] == 1
-    assert len(then["kept"]) == 1
-    assert then["released"] == then["kept"]
-    assert not left["kept"] or left["kept"] == then["kept"]
-
-
 def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path) -> None:
     aims = [f"{name}:1" for name in ONCE]
     aims += ["fdatasync:1", "pwrite64:1"] if SOAK else ["fdatasync:6", "pwrite64:16"]
     ends = defaultdict(list)
-    for told in releases("kills", str(folder), *aims, under=strace("signal=KILL")):
+    for told in under_faults("kills", str(folder), *aims, under=strace("signal=KILL")):
         check(told)
         ends[told["name"].split("-")[0]].append(told["end"])
     assert len(ends) == len(aims)
@@ -99,7 +60,7 @@ def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"] if SOAK else ["ENOSPC"])
 def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str) -> None:
     every = [f"{name}:{n}" for name, last in LAST.items() for n in range(1, last + 1)]
-    found = releases(
+    found = under_faults(
         "errors", str(folder), *(every if SOAK else SOME), under=strace(f"error={error}")
     )
     for told in found:
@@ -117,7 +78,7 @@ def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str
 
 
 def test_killed_at_any_instant_or_racing_what_is_released_was_spent_once(folder: Path) -> None:
-    *instants, same, each = releases("peace", str(folder), str(times(8, 100)))
+    *instants, same, each = under_faults("peace", str(folder), str(times(8, 100)))
     for told in instants:
         check(told)
     assert "killed" in {told["end"] for told in instants}

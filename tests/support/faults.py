@@ -1,4 +1,4 @@
-"""Run as a program: `sudare release` under faults, each time in a process forked from this one.
+"""Run as a program: a command under faults, each time in a process forked from this one.
 
 Everything is imported beforehand, so a run takes a tenth of a second, and all of its calls count.
 
@@ -12,7 +12,8 @@ Everything is imported beforehand, so a run takes a tenth of a second, and all o
         eight at once for releases of their own
 
 FOLDER/template holds what a run needs. For each run one line of JSON tells what it left behind, and
-what a second run, left in peace, made of that.
+what a second run, left in peace, made of that. The command is `sudare release`, or the one that the
+environment variable FAULTS_JOB names.
 """
 
 import hashlib
@@ -53,7 +54,13 @@ SHIFTS = {
     "openat": 12000,
 }
 RACERS = 8
-WORDS = ("release", "people.csv", "--key", "key.json", "--party")
+JOB = os.environ.get("FAULTS_JOB", "release")
+WORDS = {
+    "release": ("release", "people.csv", "--key", "key.json", "--party"),
+    "pool": ("pool", "people.csv", "--place", "releases"),
+}[JOB]
+LEFT = {"release": "*", "pool": "*/Clinic-A*.answer"}[JOB]
+"""What of the command's files holds rows' numbers."""
 _NULL = os.open(os.devnull, os.O_WRONLY)
 
 
@@ -75,6 +82,11 @@ def idle(syscall: str, times: int) -> None:
             calls[syscall]()
 
 
+def words(party: str) -> list[str]:
+    """The command line for one party; in a pool its key says who it is."""
+    return ["sudare", *WORDS, *([party] if JOB == "release" else [])]
+
+
 def forked(action: Callable[[], object]) -> int:
     """The process of a child that does this, and nothing after it."""
     if child := os.fork():
@@ -93,7 +105,7 @@ def command(folder: Path, party: str, prepare: Callable[[], object] = lambda: No
         os.chdir(folder)
         os.dup2(said, 1)
         os.dup2(said, 2)
-        sys.argv = ["sudare", *WORDS, party]
+        sys.argv = words(party)
         prepare()
         code: Any = 1
         try:
@@ -122,9 +134,11 @@ def state(folder: Path) -> dict[str, Any]:
     shutil.copytree(folder, copy)
     with closing(sqlite3.connect(copy / "ledger.db")) as ledger:
         spent = ledger.execute("SELECT request FROM ledger_events").fetchall()
-        kept = ledger.execute("SELECT payload FROM ledger_releases").fetchall()
+        kept = ledger.execute(
+            "SELECT payload FROM ledger_releases UNION ALL SELECT payload FROM ledger_parts"
+        ).fetchall()
     shutil.rmtree(copy)
-    files = (path for path in (folder / "releases").glob("*") if not path.name.startswith("."))
+    files = (path for path in (folder / "releases").glob(LEFT) if not path.name.startswith("."))
     return {
         "spent": len(spent),
         "kept": sorted(_digest(payload) for (payload,) in kept),
@@ -217,7 +231,7 @@ def warm(folder: str) -> None:
     def run() -> None:
         os.chdir(place)
         os.dup2(_NULL, 1)
-        sys.argv = ["sudare", *WORDS, "Clinic A"]
+        sys.argv = words("Clinic A")
         with suppress(SystemExit):
             main()
         os.close(names_out)

@@ -39,7 +39,7 @@ class Case:
         progress: Progress | None = None,
         confidence: float = 0.999,
     ) -> Finding | ExactFinding:
-        """Audit, with `suggested_runs` per input unless told; an exact audit needs no runs."""
+        """Audit, with `suggested_runs` per input by default; an exact audit needs no runs."""
         if runs is not None:
             checks.count(minimum=100, runs=runs)
         checks.proportion(confidence=confidence)

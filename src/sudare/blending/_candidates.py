@@ -5,8 +5,9 @@ their errors and shrunk; what an organisation's own kind of rows did to its Σyx
 as its Σxxᵀ tells. The centre of a group of releases is then a target for own θ, with a
 variance that adds up sampling, privacy noise, the error of the row law, and how far organisations
 differ from each other. That last is a grid of values, weighed by how well they explain the spread
-of the releases; own truth may be twice as far from the centre as theirs are. Received coefficients
-speak about θ itself, in the same way.
+of the releases, and by what a pooled release says of it (`_pooled`); own truth may be twice as far
+from the centre as theirs are (1.4 times with a pooled release). Received coefficients speak about θ
+itself, in the same way.
 
 Each belief comes twice: taken at its word, and for its *direction* only, when length, sign and
 intercept are left to own rows. That is what survives where rows are not normal at all, or where
@@ -15,8 +16,9 @@ others code their labels the other way round.
 Own labels are used for the ridge penalty alone, so that own rows can judge fairly.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from sudare.blending._explain import Kind
 from sudare.blending._groups import Groups, Spread, between_likelihood, find_groups
 from sudare.blending._matching import About, Array, Beliefs, Records, RowLaw, release_evidence
 from sudare.blending._own import OwnModel
+from sudare.blending._pooled import Apart, apart_of
 from sudare.blending._received import Moments, Received, coefficient_unit
 from sudare.learners import inverse
 from sudare.releases import Contract
@@ -36,6 +39,8 @@ DIRECTION = 0.1
 """Chance that a belief holds for its direction only."""
 UNUSUAL = 4.0
 """Own truth's variance about the centre, against that of the others."""
+POOL_ALIKE, POOL_UNUSUAL = 0.1, 2.0
+"""The same with a pooled release: a sum hides who differs, and tells how far all of them do."""
 SINGLE_GROUP = 0.6
 """Chance that all organisations are of one kind, before the releases are seen."""
 UNSURE = 0.15
@@ -85,6 +90,8 @@ class _View(NamedTuple):
     """The same for the error of E[x] and the intercept's coordinate."""
     any_intercept: float
     """Variance of the intercept's coordinate where nothing is said about it."""
+    apart: Mapping[int, Apart] = MappingProxyType({})
+    """What pools say of how far organisations differ, by their place among the releases."""
 
 
 class _Centre(NamedTuple):
@@ -115,15 +122,26 @@ def moments_candidates(received: Received, own: Records, alone: OwnModel) -> Can
         variances + doubt[:, None],
         second**2 / (second**2).mean(),
         np.full(len(second), size / (len(second) + 2)),
+        _scatter(held),
     )
     # An error e of E[xxᵀ] moves Σyx/n by e·θ, for labels times E[t'] of about 0.3; and θ is as long
     # as the likeliest penalty says.
     length = len(second) / alone.likeliest_penalty * (0.1 if own.noise_variance is None else 1.0)
     constant = contract.constant / contract.full_norm
     errors = length * second_error, length * mean_error * constant**2
-    view = _View(spread, axes, second, size * second / len(own), law, *errors, constant**2)
+    apart = {k: apart_of(held, k, values[k], spread.unit, size * second, own) for k in held.pools}
+    view = _View(spread, axes, second, size * second / len(own), law, *errors, constant**2, apart)
     about: About = "labels" if own.noise_variance is None else "targets"
     return _candidates(view, about, held.parties, contract, own, alone)
+
+
+def _scatter(held: Moments) -> Array:
+    """Of what one organisation's truth varies by, the share that its release does."""
+    shares = np.ones(len(held))
+    for k, pool in held.pools.items():
+        part = pool.sizes / pool.sizes.sum()
+        shares[k] = part @ part
+    return shares
 
 
 def _by_rows(
@@ -277,12 +295,13 @@ def _centres(view: _View, tried: list[Groups]) -> Iterator[_Centre]:
     logs = np.log(prior) + np.array([groups.score for groups in tried])
     chances = (1 - UNSURE) * np.exp(logs - logsumexp(logs)) + UNSURE * prior
     scale = float(view.own_variance.mean())
+    unusual = POOL_UNUSUAL if view.apart else UNUSUAL
     for groups, chance in zip(tried, chances, strict=True):
         many = len(groups.shares)
         for k, share in enumerate(groups.shares):
-            for t, weight in _between(view.spread, groups, k, scale):
+            for t, weight in _between(view, groups, k, scale):
                 target, variance, contributions = groups.centre(view.spread, k, t)
-                variance = variance + UNUSUAL * t * view.spread.unit + view.second_error
+                variance = variance + unusual * t * view.spread.unit + view.second_error
                 apart = f"apart by {np.sqrt(t / scale):.2g} own errors" if t else "alike"
                 yield _Centre(
                     f"all, {apart}" if many == 1 else f"group {k + 1} of {many}",
@@ -295,17 +314,21 @@ def _centres(view: _View, tried: list[Groups]) -> Iterator[_Centre]:
 
 
 def _between(
-    spread: Spread, groups: Groups, group: int, scale: float
+    view: _View, groups: Groups, group: int, scale: float
 ) -> Iterator[tuple[float, float]]:
     """Variances between organisations, and their chances given the releases."""
     if len(groups.shares) > 1:
         yield groups.between, 1.0
         return
-    first, largest = 0.1 * scale, float(spread.anything.mean()) / 4
+    first, largest = 0.1 * scale, float(view.spread.anything.mean()) / 4
     count = int(np.clip(np.log(largest / first) / np.log(_STEP) + 1, 3, 12))
     between = np.append(0.0, first * _STEP ** np.arange(count))
-    prior = np.append(ALIKE, np.full(count, (1 - ALIKE) / count))
-    logs = np.log(prior) + between_likelihood(spread, groups.memberships[:, group], between)
+    alike = POOL_ALIKE if view.apart else ALIKE
+    prior = np.append(alike, np.full(count, (1 - alike) / count))
+    memberships = groups.memberships[:, group]
+    logs = np.log(prior) + between_likelihood(view.spread, memberships, between)
+    for k, apart in view.apart.items():
+        logs = logs + memberships[k] * apart.likelihood(between)
     yield from zip(between.tolist(), np.exp(logs - logsumexp(logs)).tolist(), strict=True)
 
 

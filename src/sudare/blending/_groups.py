@@ -1,13 +1,15 @@
-"""Which releases agree: groups of organisations, told apart no further than their noise allows.
+"""Which releases agree: groups of organisations, separated no further than noise allows.
 
 Each release j is a vector z_j about its organisation's truth, with known variances v_j (sampling
 and privacy noise, in coordinates where they are diagonal). The truths of a group lie about a common
 centre with variance t·u, u known up to its size; a release may also be *anything*, normal about
 zero with variance a. Groups, memberships and t are found by expectation and maximisation. More
-groups must pay for their parameters (Schwarz 1978), so that noise alone makes no groups.
+groups must pay for their parameters (Schwarz 1978), so that noise alone makes no groups. A release
+of several organisations together is about the mean of their truths, which varies less: by a share
+of t·u.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import logsumexp
@@ -31,6 +33,17 @@ class Spread:
     """u: (p,), about 1 on average."""
     anything: Array
     """a: (p,)."""
+    scatter: Array = field(default_factory=lambda: np.ones(1))
+    """(M,), or (1,) for all: the share of t·u that a release varies by; 1 for one organisation."""
+
+    def varied(self, between: float) -> Array:
+        """(M, p): what releases vary by if truths do by `between`."""
+        return self.variances + between * self.units
+
+    @property
+    def units(self) -> Array:
+        """u of each release."""
+        return self.scatter[:, None] * self.unit
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class Groups:
 
 def pooled(spread: Spread, weights: Array, between: float) -> tuple[Array, Array, Array]:
     """Centre of the weighted releases, its variance, and what each release contributed."""
-    precision = weights[:, None] / (spread.variances + between * spread.unit)
+    precision = weights[:, None] / spread.varied(between)
     total = precision.sum(axis=0) + 1 / spread.anything
     contributed = precision.mean(axis=1)
     contributed = contributed / max(contributed.sum(), 1e-300)
@@ -66,7 +79,7 @@ def between_likelihood(spread: Spread, weights: Array, between: Array) -> Array:
     found = []
     for t in between:
         centre, variance, _ = pooled(spread, weights, float(t))
-        logs = _log_normal(spread.values - centre, spread.variances + t * spread.unit)
+        logs = _log_normal(spread.values - centre, spread.varied(float(t)))
         found.append(float(weights @ logs) + float(np.log(variance).sum()) / 2)
     return np.array(found)
 
@@ -94,24 +107,26 @@ def _starts(spread: Spread, count: int) -> list[Array]:
 
 
 def _climb(spread: Spread, memberships: Array) -> Groups:
-    z, v, u = spread.values, spread.variances, spread.unit
+    z, v, u = spread.values, spread.variances, spread.units
     (many, p), k = z.shape, memberships.shape[1]
     loose, between, last = _LOOSE[0], 0.0, -np.inf
     log_anything = _log_normal(z, v + spread.anything)
     shares = memberships.mean(axis=0)
     for _ in range(_ROUNDS):
-        variance = v + between * u
+        variance = spread.varied(between)
         precision = np.einsum("mk,mp->kp", memberships, 1 / variance) + 1 / spread.anything
         centres = np.einsum("mk,mp->kp", memberships, z / variance) / precision
         # Fisher scoring for t; the centres, being fitted, take up part of the spread.
         squares = np.einsum("mk,mkp->mp", memberships, (z[:, None] - centres) ** 2)
         inside = memberships.sum(axis=1)[:, None]
         pull = (u * (squares / variance - inside) / variance).sum()
-        taken = (u * np.einsum("mk,mp,kp->p", memberships, 1 / variance**2, 1 / precision)).sum()
+        shrunk = spread.scatter[:, None] / variance**2
+        explained = np.einsum("mk,mp,kp->p", memberships, shrunk, 1 / precision)
+        taken = (spread.unit * explained).sum()
         certainty = max((inside * (u / variance) ** 2).sum(), 1e-300)
         between = max(0.0, between + (pull + taken) / certainty)
         logs = np.log(np.maximum(shares, 1e-300)) + np.stack(
-            [_log_normal(z - centre, v + between * u) for centre in centres], axis=1
+            [_log_normal(z - centre, spread.varied(between)) for centre in centres], axis=1
         )
         grouped = np.log1p(-loose) + logsumexp(logs, axis=1)
         total = np.logaddexp(grouped, np.log(loose) + log_anything)

@@ -213,7 +213,7 @@ def _minimise(own: Records | None, beliefs: Beliefs, start: Array) -> tuple[Arra
             waiting, fraction = waiting[~lower], fraction / 2
             if not len(waiting):
                 break
-        # One that no step lowers is where rounding lets it go.
+        # Fits whose energy no step lowers have converged, up to rounding.
         ahead = ahead[before - energy[ahead] > 1e-9 * np.maximum(1.0, np.abs(before))]
         if not len(ahead):
             break

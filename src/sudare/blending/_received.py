@@ -8,11 +8,12 @@ False drops. An honest learner's release is dropped with the probability that it
 below e⁻⁴⁰. An honest moments release, whatever its data, is dropped with probability below
 `FALSE_DROP` = 3e-5: without noise Σyx is at most n long, Σxxᵀ has its eigenvalues and trace between
 0 and n and a known last entry, that of the constant feature; and Gaussian noise of standard
-deviation σ in p dimensions passes each of these with probability at most e^{−t²/2}, t = 5:
+deviation σ in p dimensions passes each of these with probability at most e^{−t²/2}, t = 5; of a
+pool, how far its members differ is between 0 and what its radius lets it be:
 
     length of the noise on Σyx        σ(√p + t)        it concentrates about a mean of at most √p·σ
     largest eigenvalue, of −Σxxᵀ too  σ(2√p + √2·t)    the same, with Slepian's bound on the mean
-    trace, single entry               t standard deviations
+    trace, single entry, apart        t standard deviations
 
 The discrete noise of a real release differs from the Gaussian law by too little to matter here.
 
@@ -22,7 +23,7 @@ products of such numbers, and of sums over any own rows, stay within the floats.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,7 @@ from sudare.releases import (
     Contract,
     LearnerRelease,
     MomentsRelease,
+    PooledRelease,
     Release,
 )
 
@@ -43,7 +45,7 @@ Array = NDArray[np.float64]
 FALSE_DROP = 3e-5
 """Bound on the probability that an honest moments release is dropped."""
 _STRICT = 5.0
-"""t above: six events, each of probability at most e^{−12.5}."""
+"""t above: eight events, each of probability at most e^{−12.5}."""
 _LARGEST = 1e30
 """Coefficients and noise, in units of the contract's bounds; its inverse is the least noise."""
 
@@ -74,6 +76,24 @@ class Learners:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """Whose rows a pooled release is about, and what it says of how far its members differ."""
+
+    sizes: Array
+    """(members,): rows of each."""
+    counted: NDArray[np.bool_]
+    """(members,): those in `apart`."""
+    apart: float
+    """Noisy Σ‖s_j‖²/n_j, s_j the Σyx of a member."""
+    noise_std: float
+    """Of `apart`."""
+    radius: float
+    """‖s_j‖/n_j counts up to this."""
+    squares: float | None
+    """Noisy Σy²; None for classes."""
+
+
+@dataclass(frozen=True)
 class Moments:
     """Received moments, one layer a party, in units of ‖x‖ ≤ 1 and |y| ≤ 1 a record."""
 
@@ -85,6 +105,8 @@ class Moments:
     n: NDArray[np.int64]
     noise_std: Array
     """(K,): of each entry; √2 times that on the diagonals of `gram`."""
+    pools: Mapping[int, Pool]
+    """More about those that are of several organisations, by their place."""
 
     def __len__(self) -> int:
         return len(self.parties)
@@ -178,7 +200,11 @@ def impossible(release: Release) -> str | None:
         if length > most * (1 + 1e-9):
             return f"coefficients {length:.3g} long, at most {most:.3g} under its own noise law"
         return "coefficients too large to compute with" if length > _LARGEST / unit else None
-    return _impossible_sums(release) or _impossible_squares(release)
+    return (
+        _impossible_sums(release)
+        or _impossible_squares(release)
+        or (_impossible_pool(release) if isinstance(release, PooledRelease) else None)
+    )
 
 
 def _impossible_sums(release: MomentsRelease) -> str | None:
@@ -213,6 +239,24 @@ def _impossible_squares(release: MomentsRelease) -> str | None:
                 f"its constant feature adds up to {gram[-1, -1]:.3g}, which its own noise law "
                 f"puts at {square:.3g} ± {margin:.3g}"
             )
+    return None
+
+
+def _impossible_pool(release: PooledRelease) -> str | None:
+    if min(release.sizes, default=0) < 1:
+        return "states a member without rows"
+    if release.squares is not None and not math.isfinite(release.squares):
+        return "Σy² is not a number"
+    if release.apart_noise_std > _LARGEST:
+        return f"states a noise of {release.apart_noise_std:.3g}, too large to compute with"
+    counted = sum(size for size in release.sizes if size >= release.apart_rows)
+    margin = release.apart_noise_std * _STRICT + _rounding(release)
+    most = min(release.apart_radius, 1.0) ** 2 * counted + margin
+    if not -margin <= release.apart <= most:
+        return (
+            f"how far its members differ is {release.apart:.3g}, from {-margin:.3g} to {most:.3g} "
+            "under its own noise law"
+        )
     return None
 
 
@@ -282,7 +326,19 @@ def _stack_moments(kept: Sequence[MomentsRelease], contract: Contract) -> Moment
     cross = np.array([r.cross for r in kept], dtype=np.float64).reshape(len(kept), p)
     gram = np.array([r.gram_matrix for r in kept]).reshape(len(kept), p, p)
     noise_std = np.maximum(_noise(kept), 1 / _LARGEST)
-    return Moments(tuple(r.party for r in kept), cross, gram, _counts(kept), noise_std)
+    pools = {k: _pool(r) for k, r in enumerate(kept) if isinstance(r, PooledRelease)}
+    return Moments(tuple(r.party for r in kept), cross, gram, _counts(kept), noise_std, pools)
+
+
+def _pool(release: PooledRelease) -> Pool:
+    return Pool(
+        np.array(release.sizes, dtype=np.float64),
+        np.array([size >= release.apart_rows for size in release.sizes]),
+        release.apart,
+        max(release.apart_noise_std, 1 / _LARGEST),
+        min(release.apart_radius, 1.0),
+        release.squares,
+    )
 
 
 def _counts(kept: Sequence[Release]) -> NDArray[np.int64]:

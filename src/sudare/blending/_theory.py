@@ -8,7 +8,7 @@ radius B; another one blends M such learners by n0 rows of its own. In the expec
     aggregation   τ·log M/(n0 + 1)         not knowing which learner is best
 
 κ is the strong convexity of the summed objective, Δ the part of it that privacy added, and E‖b‖² =
-p(p+1)s² for Gamma-norm noise of scale s, ps² for Gaussian noise. What came out is told by an
+p(p+1)s² for Gamma-norm noise of scale s, ps² for Gaussian noise. What came out is measured by an
 interval on rows that nothing was fitted to, `holdout_interval`.
 """
 

@@ -44,8 +44,9 @@ from sudare.foundations.curves import gaussian_delta
 from sudare.foundations.gaussian import gaussian_mu
 from sudare.foundations.rounding import SLACK, down, up
 
-_WORTH_DELTA = 0.9
-"""What Gaussian noise must at most cost, against Gamma noise, to be worth its δ."""
+_WORTH_DELTA = 0.905
+"""What Gaussian noise must at most cost, against Gamma noise, to be worth its δ. Near it they are
+equally good (diabetes, ε = 0.1, 600 splits: errors of 1.071 and 1.075 ± 0.012)."""
 _TILT = np.linspace(0.0, math.pi / 4, 33)
 
 

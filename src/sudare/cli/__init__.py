@@ -1,7 +1,7 @@
 """The `sudare` command: parse, call, print.
 
 Exit codes: 0 done; 1 a fault of sudare's own; 2 something to put right in what was asked;
-3 done, and the answer is no (an audited claim is false).
+3 done, and the answer is no (an audited claim is false); 4 waiting for others (a pool).
 """
 
 import io
@@ -24,6 +24,7 @@ from sudare.cli import (
     counting,
     federation,
     models,
+    pool,
     recount,
     releases,
     setup,
@@ -35,7 +36,7 @@ app = typer.Typer(
     name="sudare",
     help="Learn and count together without anyone seeing anyone's data.",
     epilog="Exit codes: 0 done · 1 a fault of sudare's own · 2 something to put right · "
-    "3 done, and the answer is no.",
+    "3 done, and the answer is no · 4 waiting for others.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -179,6 +180,7 @@ recount.register(app)
 setup.register(app)
 federation.register(app)
 releases.register(app)
+pool.register(app)
 counting.register(app)
 models.register(app, counting.plans)
 

@@ -37,7 +37,7 @@ ConfigFile = Annotated[
 
 
 def _declared(option: Option) -> Any:
-    """How typer is told of a setting; several proxies are named one by one."""
+    """A setting as a typer option; several proxies are named one by one."""
     flag = "--proxy" if option.name == "proxies" else "--" + option.name.replace("_", "-")
     told = option.default if isinstance(option.default, str) else f"{option.default or 0:.10g}"
     default = "" if option.default in (None, ()) else f" (default {told})"

@@ -29,6 +29,9 @@ def init(
     ),
     party: Annotated[str, typer.Option(help="Your organisation's name.")] = "Hospital A",
     data: Annotated[str, typer.Option(help="CSV or Parquet file of the node's rows.")] = "data.csv",
+    pool: Annotated[
+        bool, typer.Option("--pool", help="Carry a pool: the node has its plan in pool.toml.")
+    ] = False,
 ) -> None:
     """Write the app that the server runs, and a node's own configuration.
 
@@ -40,10 +43,13 @@ def init(
     described = read_study(study)
     if node.exists():
         raise checks.InvalidInput(f"{node} exists: choose another place with --node")
-    written = [*write_app(app, described), *write_node(node, party, data)]
+    plan = "pool.toml" if pool else ""
+    written = [*write_app(app, described, pool=pool), *write_node(node, party, data, pool=plan)]
     for path in written:
         out.print(f"Wrote {path}")
     out.print(f"The server asks under the terms in {app}/pyproject.toml; each node checks them.")
+    if pool:
+        out.print(f"Each node needs the plan, {plan}, beside its configuration: sudare pool new")
 
 
 @federation.command("answer")

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json, progress
-from sudare.cli.options import StudyFile, TrustFile, Unattended, write_text
+from sudare.cli.options import OwnKey, StudyFile, TrustFile, Unattended, keyring, write_text
 
 
 def register(app: typer.Typer, plans: typer.Typer) -> None:
@@ -32,6 +32,7 @@ def blend(
     party: Annotated[
         str, typer.Option(help="Your organisation's name: its own release is left out.")
     ],
+    key: OwnKey = Path("key.json"),
     study: StudyFile = Path("study.toml"),
     trust: TrustFile = Path("trust.toml"),
     to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("model.json"),
@@ -40,15 +41,16 @@ def blend(
 ) -> None:
     """Blend verified releases with your own rows into a model that stays with you."""
     from sudare import site
-    from sudare.exchange import load_keyring
+    from sudare.exchange import load_key
     from sudare.study import read_study
 
     described = read_study(study)
-    checked = site.collect(releases, load_keyring(trust), described)
+    named = load_key(key).public.fingerprint if key.exists() else None
+    checked = site.collect(releases, keyring(trust, key, party), described)
     if unattended:
         # Warnings, and how the blend turned out, depend on the rows.
         with warnings.catch_warnings(action="ignore"):
-            made = site.blend_unattended(data, described, checked, party=party)
+            made = site.blend_unattended(data, described, checked, party=party, key=named)
         write_text(to, made.to_bytes().decode())
         if as_json:
             print_json({"model": str(to)})
@@ -56,7 +58,7 @@ def blend(
             out.print(f"Wrote {to}.")
         return
     with progress() as tick:
-        model = site.blend(data, described, checked, party=party, progress=tick)
+        model = site.blend(data, described, checked, party=party, key=named, progress=tick)
     write_text(to, model.to_bytes().decode())
     story = model.story
     if as_json:

@@ -2,18 +2,28 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sudare.foundations import checks
 from sudare.storage.files import replace_file
 
+if TYPE_CHECKING:
+    from sudare.exchange import Keyring
+
 StudyFile = Annotated[Path, typer.Option("--study", help="The study's TOML file.")]
 LedgerUrl = Annotated[
     str, typer.Option("--ledger", help="A file, or postgresql://… for a ledger that a team shares.")
 ]
 TrustFile = Annotated[Path, typer.Option("--trust", help="Keyring: whose releases are accepted.")]
+
+OwnKey = Annotated[
+    Path,
+    typer.Option(
+        "--key", help="Your signing key, if it is there: a pooled release is signed by you, too."
+    ),
+]
 
 Unattended = Annotated[
     bool,
@@ -23,6 +33,17 @@ Unattended = Annotated[
         "values that do not fit the study become public constants.",
     ),
 ]
+
+
+def keyring(trust: Path, key: Path, own_name: str = "yourself") -> "Keyring":
+    """Whom we trust, ourselves among them if our key is there."""
+    from sudare.exchange import load_key, load_keyring
+
+    ring = load_keyring(trust)
+    public = load_key(key).public if key.exists() else None
+    if public is None or ring.holder(public.fingerprint) is not None:
+        return ring
+    return ring.with_key(own_name, public)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.console import AsJson, err, out, print_json, printable
-from sudare.cli.options import LedgerUrl, StudyFile, TrustFile, Unattended
+from sudare.cli.options import LedgerUrl, OwnKey, StudyFile, TrustFile, Unattended, keyring
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
 
@@ -86,6 +86,7 @@ def release(
 def verify(
     places: Annotated[list[str], typer.Argument(help="Release files, folders or addresses.")],
     trust: TrustFile = Path("trust.toml"),
+    key: OwnKey = Path("key.json"),
     study: Annotated[
         Path | None, typer.Option("--study", help="Also check them against this study.")
     ] = None,
@@ -93,11 +94,10 @@ def verify(
 ) -> None:
     """Check releases: who signed, for which study, and whether the price adds up."""
     from sudare import site
-    from sudare.exchange import load_keyring
     from sudare.study import read_study
 
     described = None if study is None else read_study(study)
-    found = site.collect(places, load_keyring(trust), described)
+    found = site.collect(places, keyring(trust, key), described)
     if not found:
         raise checks.InvalidInput("No release was found there")
     if as_json:
@@ -122,6 +122,7 @@ def verify(
 def explain(
     path: Annotated[str, typer.Argument(help="A release file.", metavar="RELEASE")],
     trust: TrustFile = Path("trust.toml"),
+    key: OwnKey = Path("key.json"),
     as_json: AsJson = False,
 ) -> None:
     """Say in words what a release holds and what it promises.
@@ -130,27 +131,31 @@ def explain(
     signer's claim: 'sudare verify --study' checks that.
     """
     from sudare import site
-    from sudare.exchange import load_keyring
+    from sudare.releases import PooledRelease
 
-    found = site.collect([path], load_keyring(trust))
+    found = site.collect([path], keyring(trust, key))
     if not found:
         raise checks.InvalidInput(f"{path}: no release is there")
     checked = found[0]
     if checked.trusted is None:
         raise checks.InvalidInput(f"{path}: {checked.problem}")
     certificate, made = checked.trusted.signed.certificate, checked.trusted.release
+    # A pool's certificate is computed from the plan that all have signed, not read.
+    pooled = isinstance(made, PooledRelease)
     if as_json:
-        claimed = {"parameters": certificate.parameters, "parameters_checked": False}
+        claimed = {"parameters": certificate.parameters, "parameters_checked": pooled}
         print_json(_checked_dict(checked) | claimed)
         return
+    signer = "each of them" if pooled else repr(checked.trusted.signer)
     story = (
-        f" (signed by {checked.trusted.signer!r}) released {made.numbers} numbers made from "
+        f" (signed by {signer}) released {made.numbers} numbers made from "
         f"{made.n} rows on {certificate.moment[:10]}, by {certificate.software}."
     )
     out.print(Text.assemble((made.party, "bold"), story))
     # Not the sentence on the certificate, which its signer may word freely: the event's own.
     out.print(str(account([made.event], certificate.delta)))
-    table = Table("what its signer says decided the noise (not checked here)", "")
+    claim = "what its signer says decided the noise (not checked here)"
+    table = Table("what decided the noise" if pooled else claim, "")
     for name, value in certificate.parameters.items():
         table.add_row(name, str(value))
     out.print(table)

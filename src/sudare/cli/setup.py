@@ -258,9 +258,9 @@ def _cost_told(account: Any) -> list[str]:
     how = {
         "alone": "one entry, by itself",
         "sum": "the sum of all ε",
-        "gaussian": "the Gaussian curve at a third of δ",
-        "renyi": "Rényi divergences at one order, at a third of δ",
-        "added up": "all ε and all δ added up, since the first entry is a plain (ε, δ) one",
+        "gaussian": "the Gaussian curve at an eighth of δ",
+        "renyi": "Rényi divergences at one of two orders, at a sixteenth of δ each",
+        "added up": "all ε and all δ added up",
     }[cost.rule]
     return [
         f"Enforced: ε = {cost.epsilon:.6g}, by {how}. The cap is held to this number, which also "

@@ -4,7 +4,7 @@ Collector    validates reports, counts them durably, issues tickets, closes roun
 open_store   an SQLite file, or PostgreSQL for several collectors at once
 bind_store   the survey that a store serves; sets up an empty store
 schedule     when rounds open, close and are published
-run          serves a survey until it is told to stop
+run          serves a survey until it gets a signal to stop
 
 What serves, simulates clients or counts again brings in its libraries when it is asked for.
 """

@@ -138,7 +138,7 @@ class Board:
         return frame("activity", self.activity())
 
     def news(self) -> bytes | None:
-        """Activity as an event, if anything but the time has changed since it was last told."""
+        """Activity as an event, if anything but the time has changed since the last event."""
         now = self._activity(self._collector.status())
         rest = _encode(msgspec.structs.replace(now, now=""))
         if rest == self._said:

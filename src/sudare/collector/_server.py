@@ -69,7 +69,7 @@ class Addresses(NamedTuple):
 
 
 def run(settings: Settings, secrets: Secrets, ready: Callable[[Opened, Addresses], None]) -> None:
-    """Collect until told to stop by SIGTERM or SIGINT.
+    """Collect until SIGTERM or SIGINT.
 
     `ready` is called once requests are taken. A token is made only where standard output is a
     terminal, as nobody should find one in a log.

@@ -25,14 +25,14 @@ from sudare.counting import Survey
 _TICK_SECONDS = 1.0
 _LONGEST_SLEEP, _SHORT_SLEEP = 0.25, 0.05
 _MOST_TOLD = 20
-"""Rounds told in the log when many are published at once, as after a long pause."""
+"""Rounds written to the log when many are published at once, as after a long pause."""
 _GUESSES = (10 / 60, 10)
 """Wrong tokens: ten, then ten a minute."""
 _NO_LIMIT = (0.0, 1.0)
 COUNTED_REFUSALS = frozenset(
     ("malformed", "oversized", "unknown_survey", "rate_limited", "unauthorised")
 )
-"""What the engine is told about; what it refused itself it has counted."""
+"""What the engine counts; what it refused itself it has counted."""
 
 
 class Service:

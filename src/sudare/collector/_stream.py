@@ -39,7 +39,7 @@ def frame(event: str, data: bytes, name: str | None = None) -> bytes:
 def missed(rounds: Iterable[Round], last_event: str | None, since: int | None) -> list[Round]:
     """The rounds that a viewer has not seen; all that were revised among them.
 
-    What it has is told by the id of the last event it saw, or by the first round it wants.
+    The client says what it has: the id of the last event it saw, or the first round it wants.
     """
     known = list(rounds)
     if last_event is not None:

@@ -35,7 +35,7 @@ class Counts(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told about every group: `sudare.collector.monitoring.Metrics`."""
+    """Notified of every group: `sudare.collector.monitoring.Metrics`."""
 
     def committed(self, verdicts: NDArray[np.uint8], seconds: float) -> None: ...
 

@@ -1,8 +1,8 @@
 """What an operator can see of a running collector: log lines, figures, and whether all is well.
 
 Log lines are JSON, or plain where a person reads along. None holds an address, a secret, a serial
-number or anything that was sent. An unexpected fault is told by its kind and the places in the code
-it went through, without its message, which may quote data.
+number or anything that was sent. An unexpected fault is logged by its kind and the places in the
+code it went through, without its message, which may quote data.
 
 Figures are in Prometheus' text format, on a listener of their own, so that a proxy that serves the
 survey does not show them. Base units, `_total` names for what only rises, and nothing about anyone:

@@ -61,7 +61,7 @@ def tree_reports(survey: Survey, bits: Bits, runs: int, rng: Generator) -> Itera
     """The dyadic tree, levels drawn independently.
 
     A stretch over which a user did not move brings a fair coin, so only the number of those is
-    drawn; movements that are told apart, a few a user, go one by one.
+    drawn; movements that count by themselves, a few a user, go one by one.
     """
     users, rounds = bits.shape
     levels = survey.levels

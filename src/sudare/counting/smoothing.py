@@ -59,8 +59,10 @@ def step(state: Filter, share: ArrayLike, std: ArrayLike) -> Filter:
 
 
 def result(state: Filter) -> tuple[Array, Array]:
-    """The smoothed share, within [0, 1], and about its standard deviation; before the first report
-    NaN and infinity, for where the filters start is nobody's answer."""
+    """The smoothed share, within [0, 1], and about its standard deviation.
+
+    NaN and infinity before the first report: the filters' starting values are not an estimate.
+    """
     weights = np.exp(state.merits - state.merits.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     mean = (weights * state.means).sum(axis=-1)

@@ -49,6 +49,7 @@ def run(out: Console, *, seed: int | None, progress: Progress, folder: Path) -> 
         "[bold]Try next[/bold]\n"
         f"  open {report} in a browser\n"
         f"  sudare verify {folder}/releases --trust {folder}/trust.toml   who signed what\n"
+        "  sudare pool --help   one noise for everybody instead of one each\n"
         "  sudare plan count --users 10000 --rounds 24 --epsilon 2   plan a survey",
         highlight=False,
     )
@@ -74,6 +75,12 @@ def _learn_together(out: Console, rng: Generator, progress: Progress, folder: Pa
         progress("comparing blends", done + 1, _RUNS)
     out.print(f"  One clinic's model on 5,000 new patients, share correct (mean of {_RUNS} runs):")
     _show(out, average(tables))
+    _aside(
+        out,
+        "hedged: one release of each clinic, every one with noise of its own. pooled sum: one sum "
+        "of all clinics with one noise (sudare pool), at the same ε as long as more than half of "
+        "them are honest. one place: all rows together. Noise in this table is simulated.",
+    )
     return day.report_path
 
 

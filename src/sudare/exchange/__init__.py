@@ -21,7 +21,7 @@ from sudare.exchange._keys import (
     new_key,
     public_key,
 )
-from sudare.exchange._places import file_name, get_all, put
+from sudare.exchange._places import exists, file_name, get_all, put, subfolders
 
 __all__ = [
     "FORMAT",
@@ -33,6 +33,7 @@ __all__ = [
     "SignedRelease",
     "SigningKey",
     "Trusted",
+    "exists",
     "file_name",
     "get_all",
     "load_key",
@@ -44,4 +45,5 @@ __all__ = [
     "put",
     "seal_release",
     "sign",
+    "subfolders",
 ]

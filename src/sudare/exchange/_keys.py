@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class PublicKey:
 
     jwk: OKPKey
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         return str(self.jwk.thumbprint())
 
@@ -83,7 +84,8 @@ class Keyring:
         self._keys = dict(keys or {})
         if not all(name.strip() and name.isprintable() for name in self._keys):
             raise checks.InvalidInput("Expected a printable name for each key")
-        if len({key.fingerprint for key in self._keys.values()}) < len(self._keys):
+        self._holders = {key.fingerprint: (name, key) for name, key in self}
+        if len(self._holders) < len(self._keys):
             raise checks.InvalidInput("Expected a different key for each name in the keyring")
 
     def __iter__(self) -> Iterator[tuple[str, PublicKey]]:
@@ -94,7 +96,7 @@ class Keyring:
 
     def holder(self, fingerprint: str) -> tuple[str, PublicKey] | None:
         """Name and key behind a fingerprint, if it is trusted."""
-        return next((item for item in self if item[1].fingerprint == fingerprint), None)
+        return self._holders.get(fingerprint)
 
     def with_key(self, name: str, key: PublicKey) -> "Keyring":
         """With one more trusted key; a name already taken is refused."""

@@ -63,6 +63,29 @@ def get_all(
         yield each, data
 
 
+def exists(place: str) -> bool:
+    """Whether there is a file or folder at this address."""
+    with _explained(place):
+        system, path = fsspec.core.url_to_fs(place)
+        system.invalidate_cache()
+        return bool(system.exists(path))
+
+
+def subfolders(place: str) -> list[str]:
+    """The folders within a folder; none if it is not one."""
+    with _explained(place):
+        system, path = fsspec.core.url_to_fs(place)
+        system.invalidate_cache()
+        if not system.isdir(path):
+            return []
+        names = [
+            each["name"] for each in system.ls(path, detail=True) if each["type"] == "directory"
+        ]
+        return [
+            f"{place.rstrip('/')}/{name.rstrip('/').rpartition('/')[2]}" for name in sorted(names)
+        ]
+
+
 def _put_file(folder: Path, name: str, data: bytes) -> str:
     with _explained(folder / name):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,10 @@
-"""The two steps of a study over a federation engine: every node stays its own master.
+"""The steps of a study over a federation engine: every node stays its own master.
 
 Phase 1 asks every node for its signed release, phase 2 hands all of them to every node, which
-verifies them against its own keyring and blends them with its own rows. `answer` is the node's side
-and `run` the server's, both without any engine; `sudare.federation.flower` carries them over
-Flower.
+verifies them against its own keyring and blends them with its own rows. In place of phase 1, or
+after it, a pool (`sudare.pooling`) can be carried: joins, then answers, until every node has the
+sum. `answer` is the node's side and `run` the server's, both without any engine;
+`sudare.federation.flower` carries them over Flower.
 """
 
 from sudare.federation._answering import answer
@@ -12,6 +13,8 @@ from sudare.federation._messages import (
     Answer,
     BlendQuestion,
     Metric,
+    PoolAnswerQuestion,
+    PoolJoinQuestion,
     QuestionTerms,
     ReleaseQuestion,
     terms_of,
@@ -30,6 +33,8 @@ __all__ = [
     "Node",
     "Outcome",
     "Policy",
+    "PoolAnswerQuestion",
+    "PoolJoinQuestion",
     "QuestionTerms",
     "ReleaseQuestion",
     "Settings",

@@ -1,9 +1,10 @@
 """A node answers: from its own configuration, once per study and data, in few words.
 
-What leaves is the signed release that the ledger was charged for, the word "done", a metric if the
-node's policy pays for one, or a reason out of a closed list. Why something failed is written to the
-node's own log, and no message there holds a row's values. Asked again, a node hands out the release
-it kept and spends nothing; asked for anything else than its own study at its own terms, it refuses.
+What leaves is the signed release that the ledger was charged for, the signed join or the charged
+answers of a pool, the word "done", a metric if the node's policy pays for one, or a reason out of a
+closed list. Why something failed is written to the node's own log, and no message there holds a
+row's values. Asked again, a node hands out what it kept and spends nothing; asked for anything else
+than its own study at its own terms, it refuses.
 
 Status, reason and the presence of a metric are the same for all tables of the same columns and
 number of rows that were opened in the ledger: a node takes every row as it is
@@ -26,6 +27,7 @@ from sudare.exchange import (
     Keyring,
     ReleaseInvalid,
     SigningKey,
+    exists,
     file_name,
     load_key,
     load_keyring,
@@ -35,6 +37,8 @@ from sudare.federation._messages import (
     REASONS,
     Answer,
     BlendQuestion,
+    PoolAnswerQuestion,
+    PoolJoinQuestion,
     Question,
     Reason,
     ReleaseQuestion,
@@ -44,8 +48,10 @@ from sudare.federation._messages import (
 )
 from sudare.federation._metrics import tell_metric
 from sudare.federation._node import Node, read_node
+from sudare.federation._pools import give_answers, give_join, own_pool
 from sudare.foundations import checks
 from sudare.ledger import Ledger
+from sudare.pooling import PoolInvalid
 from sudare.storage.files import replace_file
 from sudare.study import Study, read_study
 
@@ -86,12 +92,19 @@ def _answer(data: bytes, node: Node) -> Answer:
         question = _read(data)
         study = read_study(node.study)
         _check(question, study, node)
-        if isinstance(question, ReleaseQuestion):
-            made, detail = _release(study, node)
-        else:
-            made, detail = _blend(question, study, node)
+        match question:
+            case ReleaseQuestion():
+                made, detail = _release(study, node)
+            case PoolJoinQuestion():
+                made, detail = give_join(study, node)
+            case PoolAnswerQuestion():
+                made, detail = give_answers(question, study, node)
+            case BlendQuestion():
+                made, detail = _blend(question, study, node)
     except Refused as problem:
         made, detail = Answer(status="refused", reason=problem.reason), str(problem)
+    except PoolInvalid as problem:
+        made, detail = Answer(status="refused", reason="pool"), str(problem)
     except Exception as problem:
         detail = _own_words(problem)
     _write_log(node, question, made, detail)
@@ -117,8 +130,14 @@ def _check(question: Question, study: Study, node: Node) -> None:
         raise Refused("study")
     if question.terms != own:
         raise Refused("terms")
-    asked_to_release = isinstance(question, ReleaseQuestion)
-    if not (node.policy.release if asked_to_release else node.policy.blend):
+    match question:
+        case ReleaseQuestion():
+            allowed = node.policy.release
+        case BlendQuestion():
+            allowed = node.policy.blend
+        case _:
+            allowed = node.policy.pool and node.pool != ""
+    if not allowed:
         raise Refused("policy")
 
 
@@ -148,7 +167,8 @@ def _blend(question: BlendQuestion, study: Study, node: Node) -> tuple[Answer, s
     checked = _collect(keyring, key, study, node)
     found = sorted(checked + refused, key=lambda each: Path(each.address).name)
     try:
-        model = site.blend_unattended(node.data, study, found, party=node.party)
+        own = key.public.fingerprint
+        model = site.blend_unattended(node.data, study, found, party=node.party, key=own)
         # Made from rows without noise: for its owner's eyes.
         replace_file(Path(node.model), model.to_bytes(), 0o600)
         detail = f"blended {len(model.story.parties)} releases, refused {len(refused)}"
@@ -182,12 +202,20 @@ def _collect(keyring: Keyring, key: SigningKey, study: Study, node: Node) -> lis
     """All that is kept, verified anew: a key may have left the keyring."""
     if "://" not in node.releases:
         Path(node.releases).mkdir(parents=True, exist_ok=True)
-    own = key.public.fingerprint
+    own, places = key.public.fingerprint, [node.releases]
+    if node.pool:
+        try:
+            pool = own_pool(study, node, key)
+            if exists(pool.folder):  # holds a release once it is finished
+                places.append(pool.folder)
+                keyring = pool.keyring
+        except checks.SudareError as problem:  # whatever is wrong with a plan stops no blend
+            _log.warning("no pooled release: %s", problem)
     return [
         site.Checked(each.address, None, _MADE_HERE)
         if each.trusted is not None and each.trusted.fingerprint == own
         else each
-        for each in site.collect([node.releases], keyring, study)
+        for each in site.collect(places, keyring, study)
     ]
 
 

@@ -1,30 +1,36 @@
-"""What a federation's server may ask and what a node may answer: two questions, few words.
+"""What a federation's server may ask and what a node may answer: four questions, few words.
 
 Both travel as MessagePack bytes, so that any engine can carry them. A question names the study and
 its terms; a node compares them with its own and answers from its own, so they can only agree or be
-refused. An answer holds a signed release, the word "done", or a reason out of a short list: nothing
-in it is made from rows but what was paid for.
+refused. An answer holds a signed release, a signed join or answers of a pool, the word "done", or a
+reason out of a short list: nothing in it is made from rows but what was paid for.
 """
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sudare.exchange import LARGEST_RELEASE
 from sudare.foundations import checks
+from sudare.pooling import LARGEST_MESSAGE
 from sudare.study import Study
 
 PROTOCOL = "sudare-federation/1"
 LARGEST_QUESTION = 256 << 20
-"""Bytes: room for the moments of five hundred features from forty parties."""
+"""Bytes: room for the moments of five hundred features from forty parties, and for a pool of three
+sessions with two hundred features from three hundred."""
+LARGEST_ANSWER = LARGEST_MESSAGE + (1 << 16)
+"""Bytes: no release, and no list of a pool's answers, has more."""
 MOST_RELEASES = 10_000
+MOST_ANSWERS = 10 * MOST_RELEASES
+MOST_SESSIONS = 100
 
-Reason = Literal["protocol", "study", "terms", "policy", "node"]
+Reason = Literal["protocol", "study", "terms", "policy", "pool", "node"]
 REASONS: dict[Reason, str] = {
     "protocol": "the question is not one this node knows",
     "study": "the node takes part in another study, or in another version of this one",
     "terms": "the question names other terms than the node's study does",
     "policy": "the node's policy does not allow it",
+    "pool": "the node cannot go on with this pool; its own log says why",
     "node": "the node could not; its own log says why",
 }
 
@@ -70,7 +76,37 @@ class BlendQuestion(
     protocol: str = PROTOCOL
 
 
-Question = ReleaseQuestion | BlendQuestion
+class PoolJoinQuestion(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="step",
+    tag="pool-join",
+):
+    """A pool begins: hand over your join."""
+
+    terms: QuestionTerms
+    protocol: str = PROTOCOL
+
+
+class PoolAnswerQuestion(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="step",
+    tag="pool-answer",
+):
+    """A pool goes on: here is all that was handed over so far; answer what can be answered."""
+
+    terms: QuestionTerms
+    joins: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_RELEASES)]
+    answers: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_ANSWERS)]
+    protocol: str = PROTOCOL
+
+
+Question = ReleaseQuestion | BlendQuestion | PoolJoinQuestion | PoolAnswerQuestion
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,12 +120,20 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What it cost each of the rows."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that ever leaves a node."""
+class Answer(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """All that ever leaves a node.
 
-    status: Literal["released", "done", "refused", "failed"]
+    What is not said is left out, so that a server without pools can read a node that has them.
+    """
+
+    status: Literal["released", "joined", "answered", "pooled", "done", "refused", "failed"]
     reason: Reason | None = None
     release: bytes | None = None
+    join: bytes | None = None
+    answers: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_SESSIONS)] = ()
+    """Of a pool, one for each session that the node could answer by now."""
     metric: Metric | None = None
     protocol: str = PROTOCOL
 
@@ -121,11 +165,15 @@ def read_question(data: bytes) -> Question:
 
 def read_answer(data: bytes) -> Answer:
     """The answer in these bytes; raises only `InvalidInput`."""
-    if len(data) > LARGEST_RELEASE + (1 << 16):
-        raise checks.InvalidInput("Expected an answer no larger than a release can be")
+    if len(data) > LARGEST_ANSWER:
+        raise checks.InvalidInput(f"Expected an answer of at most {LARGEST_ANSWER >> 20} MB")
     answer: Answer = _read(data, Answer)
     if (answer.status == "released") != (answer.release is not None):
         raise checks.InvalidInput("Expected a release with the word released, and only there")
+    if (answer.status == "joined") != (answer.join is not None):
+        raise checks.InvalidInput("Expected a join with the word joined, and only there")
+    if answer.answers and answer.status not in ("answered", "pooled"):
+        raise checks.InvalidInput("Expected answers with the words answered and pooled only")
     return answer
 
 

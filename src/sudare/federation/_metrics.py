@@ -1,14 +1,15 @@
 """A metric under its own ε: how well the others' releases, averaged, predict a node's rows.
 
-The loss that is told is that of a *public* model, the plain average of what the others released. It
-is not the loss of the node's blend: that model was fitted to the same rows without noise, so one
-row can move all of its predictions, and no noise short of useless would hide it.
+The loss is that of a *public* model, the plain average of what the others released. It is not the
+loss of the node's blend: that model was fitted to the same rows without noise, so one row can move
+all of its predictions, and no noise short of useless would hide it.
 
 Guarantee: ε-DP for replace-one neighbours with the number of rows public. A row's loss is clipped
 to [0, H] and counted in whole 2⁻²⁰ths of H, so replacing a row moves the sum by at most 2²⁰ steps,
 and exact discrete Laplace noise of scale 2²⁰/ε hides that. The ledger is charged first. Of each
 study a node tells at most `metric_times` metrics, ever; asked again about the same releases it
-repeats what it told. Whether it tells one depends on budget, policy and releases, never on rows.
+repeats the first answer. Whether there is one depends on budget, policy and releases, never on
+rows.
 """
 
 import hashlib
@@ -46,7 +47,7 @@ class _Told(msgspec.Struct, frozen=True):
 def tell_metric(
     study: Study, checked: Sequence[Checked], node: Node, key: SigningKey
 ) -> Metric | None:
-    """The metric about these releases, told before or now; None when no more may be told."""
+    """The metric about these releases, published before or now; None if no more may be."""
     trusted = [each.trusted for each in checked if each.trusted is not None]
     releases = [each.release for each in trusted if each.fingerprint != key.public.fingerprint]
     learners = receive(releases, study.contract).as_learners()

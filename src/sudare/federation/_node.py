@@ -31,13 +31,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     release: bool = True
     """Hand over the release, making it on the first occasion."""
     blend: bool = True
+    pool: bool = True
+    """Join and answer in the pool whose plan the node names."""
     answer_seconds: float = 5.0
     """Answers leave at whole multiples of this after the question: work takes longer on some data
     than on others, and whoever asks has a clock. 0 answers at once."""
     metric_epsilon: float = 0.0
-    """ε of a noisy metric told after blending; 0 says only "done"."""
+    """ε of a noisy metric published after blending; 0 says only "done"."""
     metric_times: int = 1
-    """How many different metrics may ever be told in this study. Each is charged to the ledger."""
+    """How many different metrics may ever be published in this study; each is charged for."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +52,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     key: str = "key.json"
     trust: str = "trust.toml"
     releases: str = "releases"
-    """Folder or address where the own and all verified releases of others are kept."""
+    """Folder or address where the own and all verified releases of others are kept; what belongs to
+    a pool, in a folder inside it."""
+    pool: str = ""
+    """The plan of a pool; its folder also holds the secret of the attempt. Nothing: no pool."""
     model: str = "model.json"
     log: str = "federation.log"
     policy: Policy = Policy()
@@ -76,7 +81,9 @@ def read_node(path: str | Path) -> Node:
     except (msgspec.ValidationError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise checks.InvalidInput(f"{path} is not a node's configuration: {problem}") from None
     folder = Path(path).absolute().parent
-    places = ("data", "study", "ledger", "key", "trust", "releases", "model", "log")
+    places = ["data", "study", "ledger", "key", "trust", "releases", "model", "log"]
+    if node.pool:
+        places.append("pool")
     return msgspec.structs.replace(
         node, **{name: _absolute(folder, getattr(node, name)) for name in places}
     )

@@ -62,6 +62,10 @@ phase-seconds = 600.0
 grace-seconds = 600.0
 # Folder or address to which the server also writes the releases; nowhere if empty.
 place = ""
+# Carry a pool instead: one noise for everybody, by the plan that each node has (sudare pool new).
+# also-release asks for separate releases as well; they are paid for separately.
+pool = $pool
+also-release = false
 """)
 _NODE = Template("""\
 # What this node answers from. Nobody but the organisation itself writes here; nothing that a server
@@ -74,12 +78,14 @@ ledger = "ledger.db"        # or postgresql://...
 key = "key.json"            # sudare keys new key.json
 trust = "trust.toml"        # whose releases are used: sudare trust add NAME KEY
 releases = "releases"       # the own release and all verified ones are kept here
+pool = $pool
 model = "model.json"        # the blend; it stays here
 log = "federation.log"      # what was asked and answered, without any data
 
 [policy]
 release = true
 blend = true
+pool = true
 # Answers leave at whole multiples of this, so that the time they take says nothing of the data.
 answer_seconds = 5.0
 # After blending a node says "done". With an epsilon above 0 it adds a noisy number: the loss of the
@@ -89,8 +95,8 @@ metric_times = 1
 """)
 
 
-def write_app(folder: Path, study: Study) -> list[Path]:
-    """The app folder for a study's federation; refuses to overwrite one."""
+def write_app(folder: Path, study: Study, *, pool: bool = False) -> list[Path]:
+    """The app folder for a study's federation, which may carry a pool; refuses to overwrite one."""
     package = re.sub(r"[^a-z0-9]+", "_", study.name.lower()).strip("_")
     package = f"federation_{package}"[:60].rstrip("_")
     project = _PROJECT.substitute(
@@ -99,6 +105,7 @@ def write_app(folder: Path, study: Study) -> list[Path]:
         project=package.replace("_", "-"),
         package=package,
         terms="\n".join(_lines(terms_of(study))),
+        pool=str(pool).lower(),
     )
     return _write(
         folder,
@@ -111,9 +118,13 @@ def write_app(folder: Path, study: Study) -> list[Path]:
     )
 
 
-def write_node(path: Path, party: str, data: str) -> list[Path]:
-    """A node's configuration with every setting explained; refuses to overwrite one."""
-    text = _NODE.substitute(party=toml_value(party), data=toml_value(data))
+def write_node(path: Path, party: str, data: str, *, pool: str = "") -> list[Path]:
+    """A node's configuration with every setting explained; refuses to overwrite one.
+
+    `pool` names the plan of a pool that the node takes part in.
+    """
+    line = f"{toml_value(pool):<20} # the plan of a pool: sudare pool new; nothing for no pool"
+    text = _NODE.substitute(party=toml_value(party), data=toml_value(data), pool=line)
     return _write(path.parent, {path.name: text})
 
 

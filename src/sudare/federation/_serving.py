@@ -3,11 +3,15 @@
 The server holds no key, no keyring and no data. It carries signed bytes that it cannot change
 unnoticed; whom to believe is each node's own decision. Nodes that are missing, slow, refuse or
 break are noted and left out, and never stop the others; whoever comes later joins the next run.
+
+A pool needs all of its organisations, so there the server asks again: everybody is shown all that
+was handed over so far, until every node that joined has the sum or nothing new comes. Asked again,
+a node gives the same bytes and pays nothing. The server knows neither the plan nor who is in it.
 """
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +23,9 @@ from sudare.federation._messages import (
     Answer,
     BlendQuestion,
     Metric,
+    PoolAnswerQuestion,
+    PoolJoinQuestion,
+    Question,
     QuestionTerms,
     ReleaseQuestion,
     read_answer,
@@ -28,6 +35,8 @@ from sudare.foundations import checks
 
 _log = logging.getLogger("sudare.federation")
 _PATIENCE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_POOLED = "pooled"
 
 
 class Engine(Protocol):
@@ -54,11 +63,15 @@ class Settings:
     wait_seconds: float = 60.0
     """Begin then, with those who are there."""
     phase_seconds: float = 600.0
-    """Go on then, with those who have answered."""
+    """Go on then, with those who have answered; a pool ends when nothing new came for so long."""
     grace_seconds: float = 600.0
     """Go on when somebody has answered, and nobody else for so long: for nodes that are alike."""
     place: str = ""
-    """Folder or address where the server also writes what it received; nowhere if empty."""
+    """Folder or address where the server also writes releases it received; nowhere if empty."""
+    pool: bool = False
+    """Carry a pool instead of asking for releases."""
+    also_release: bool = False
+    """With a pool: ask for releases, too, which every node pays for separately."""
 
     def __post_init__(self) -> None:
         checks.count(min_nodes=self.min_nodes)
@@ -68,10 +81,13 @@ class Settings:
 
 @dataclass
 class Outcome:
-    """What became of every node in both phases; for people, and as JSON for scripts."""
+    """What became of every node in each phase; for people, and as JSON for scripts."""
 
     releases: dict[int, str] = field(default_factory=dict)
     """Phase 1: "released", "refused: …", "failed: …" or "no answer"."""
+    pools: dict[int, str] = field(default_factory=dict)
+    """The pool: "pooled" (the node has the sum), "answered" or "joined" (it waits for others),
+    "refused: …", "failed: …" or "no answer"."""
     blends: dict[int, str] = field(default_factory=dict)
     """Phase 2: "done", "refused: …", "failed: …" or "no answer"."""
     metrics: dict[int, Metric] = field(default_factory=dict)
@@ -80,30 +96,37 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        released = sum(word == "released" for word in self.releases.values())
+        told = []
+        if self.releases or not self.pools:
+            told.append(f"{_tally(self.releases, 'released')} released")
+        if self.pools:
+            told.append(f"{_tally(self.pools, 'pooled')} pooled")
         blended = sum(word == "done" for word in self.blends.values())
-        told = f"{released} of {len(self.releases)} nodes released"
-        return f"{told}, {blended} of {len(self.blends)} blended"
+        return f"{', '.join(told)}, {blended} of {len(self.blends)} blended"
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()
 
 
 def run(engine: Engine, terms: QuestionTerms, settings: Settings) -> Outcome:
-    """Both phases, with whoever is there. Raises only if nobody is."""
+    """All phases, with whoever is there. Raises only if nobody is."""
     outcome = Outcome()
     nodes = _gather(engine, settings)
     begun = time.monotonic()
-    answers = _ask(engine, to_bytes(ReleaseQuestion(terms=terms)), nodes, settings)
-    outcome.releases = {node: _word(answers.get(node)) for node in nodes}
-    releases = tuple(
-        dict.fromkeys(made.release for made in answers.values() if made.release is not None)
-    )
-    _log.info("%d of %d nodes released", len(releases), len(nodes))
-    if releases:
+    releases: tuple[bytes, ...] = ()
+    if settings.also_release or not settings.pool:
+        answers = _ask(engine, to_bytes(ReleaseQuestion(terms=terms)), nodes, settings)
+        outcome.releases = {node: _word(answers.get(node)) for node in nodes}
+        releases = tuple(
+            dict.fromkeys(made.release for made in answers.values() if made.release is not None)
+        )
+        _log.info("%d of %d nodes released", len(releases), len(nodes))
         if settings.place:
             for data in releases:
                 put(settings.place, file_name("release", data), data)
+    if settings.pool:
+        outcome.pools = _Pool(engine, terms, settings).carry()
+    if releases or _POOLED in outcome.pools.values():
         # Whoever has come in the meantime may blend, too; it releases in the next run.
         nodes = _gather(engine, settings)
         question = to_bytes(BlendQuestion(terms=terms, releases=releases))
@@ -136,6 +159,92 @@ def _named(config: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     return {name: config[key] for name, key in keys.items() if key in config}
 
 
+class _Pool:
+    """A pool that is carried: what each node handed over, in bytes that mean nothing here."""
+
+    def __init__(self, engine: Engine, terms: QuestionTerms, settings: Settings) -> None:
+        self._engine, self._terms, self._settings = engine, terms, settings
+        self._joins: dict[int, bytes] = {}
+        self._answers: dict[int, tuple[bytes, ...]] = {}
+        self._words: dict[int, str] = {}
+        self._refused: set[int] = set()
+
+    def carry(self) -> dict[int, str]:
+        """Ask until every node that joined has the sum, or nothing new comes; a word for each."""
+        last, pause, idle = time.monotonic(), _PATIENCE_SECONDS, False
+        while True:
+            seen, nodes = self._progress, sorted(self._engine.nodes())
+            self._ask_to_join([node for node in nodes if self._may_be_missed(node, idle)])
+            self._ask_to_answer([node for node in nodes if node in self._joins])
+            if self._finished or (nodes and self._refused.issuperset(nodes)):
+                break
+            idle = self._progress == seen
+            if not idle:
+                last, pause = time.monotonic(), _PATIENCE_SECONDS
+                continue
+            left = last + self._settings.phase_seconds - time.monotonic()
+            if left <= 0 or self._refused & self._joins.keys():  # all or nothing
+                break
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        return self._words
+
+    def _may_be_missed(self, node: int, idle: bool) -> bool:
+        """Whether to ask for its join (again). Whoever answers has seen all joins it needs: a node
+        that says nothing is not waited for then, unless nothing else goes on."""
+        asked = node in self._words
+        return node not in self._joins and (idle or not asked or not self._answers)
+
+    @property
+    def _pooled(self) -> set[int]:
+        return {node for node, word in self._words.items() if word == _POOLED}
+
+    @property
+    def _progress(self) -> tuple[int, int, int]:
+        answers = sum(len(each) for each in self._answers.values())
+        return len(self._joins), answers, len(self._pooled)
+
+    @property
+    def _finished(self) -> bool:
+        """By joins: a node that came back may have another number."""
+        finished = {self._joins[node] for node in self._pooled}
+        return bool(finished) and finished.issuperset(self._joins.values())
+
+    def _ask_to_join(self, nodes: Collection[int]) -> None:
+        question = PoolJoinQuestion(terms=self._terms)
+        for node, made in self._ask(question, nodes, {"joined"}).items():
+            if made.join is not None:
+                self._joins[node] = made.join
+
+    def _ask_to_answer(self, nodes: Collection[int]) -> None:
+        # The same bytes for everybody. A node's list only grows: nobody takes anything back.
+        question = PoolAnswerQuestion(
+            terms=self._terms,
+            joins=tuple(dict.fromkeys(self._joins.values())),
+            answers=tuple(dict.fromkeys(a for own in self._answers.values() for a in own)),
+        )
+        for node, made in self._ask(question, nodes, {"answered", _POOLED}).items():
+            if len(made.answers) > len(self._answers.get(node, ())):
+                self._answers[node] = made.answers
+            if made.status == "answered" and not made.answers:
+                self._words[node] = "joined"
+
+    def _ask(
+        self, question: Question, nodes: Collection[int], proper: Set[str]
+    ) -> dict[int, Answer]:
+        """What those say who have neither refused nor finished already."""
+        asked = sorted(set(nodes) - self._refused - self._pooled)
+        if not asked:
+            return {}
+        answers = _ask(self._engine, to_bytes(question), asked, self._settings)
+        for node, made in answers.items():
+            if made.status not in proper | {"refused", "failed"}:
+                answers[node] = Answer(status="failed", reason="protocol")
+        self._words |= {node: _word(answers.get(node)) for node in asked}
+        self._refused |= {node for node, made in answers.items() if made.status == "refused"}
+        return answers
+
+
 def _gather(engine: Engine, settings: Settings) -> list[int]:
     """The nodes, once there are enough or the wait is over."""
     end = time.monotonic() + settings.wait_seconds
@@ -157,6 +266,10 @@ def _ask(
         except checks.InvalidInput:
             answers[node] = Answer(status="failed", reason="protocol")
     return answers
+
+
+def _tally(words: Mapping[int, str], word: str) -> str:
+    return f"{sum(each == word for each in words.values())} of {len(words)} nodes"
 
 
 def _word(answer: Answer | None) -> str:

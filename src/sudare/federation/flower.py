@@ -135,7 +135,8 @@ def _main(grid: "Grid", context: "Context") -> None:
 def _tell(outcome: Outcome) -> None:
     """For whoever reads the run's log; the last line is for scripts."""
     print(outcome.summary)
-    for title, words in (("release", outcome.releases), ("blend", outcome.blends)):
+    phases = {"release": outcome.releases, "pool": outcome.pools, "blend": outcome.blends}
+    for title, words in phases.items():
         for node, word in words.items():
             print(f"{title} of node {node}: {word}")
     print(f"outcome {outcome.to_json()}", flush=True)

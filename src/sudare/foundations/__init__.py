@@ -4,7 +4,7 @@ Nothing here knows of studies, releases or surveys. Modules import only from tho
 this list:
 
     checks, rounding      one vocabulary for bad input; rounding to the safe side
-    exact, randomness     OpenDP's samplers; secure and seeded generators, told apart
+    exact, randomness     OpenDP's samplers; secure and seeded generators
     curves, composition   ε and δ of one release, and of several
     privacy               events, guarantees, their sentence
     gaussian, masks       from a target to its noise: Gaussian, concentrated, masks of bits

@@ -83,9 +83,11 @@ def concentrated_epsilon(rho: float, delta: float) -> float:
     checks.positive(rho=rho)
     checks.proportion(delta=delta)
     rho, delta = float(rho), float(delta)
+    if rho > 1e100:  # the conversion of Bun and Steinke, where a search would overflow
+        return up(rho + 2 * math.sqrt(rho) * math.sqrt(-math.log(delta)))
     if concentrated_delta(rho, 0.0) <= delta:
         return 0.0
-    high = rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-12  # Bun and Steinke's conversion
+    high = rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-12  # the same conversion
     return _least_epsilon(lambda epsilon: concentrated_delta(rho, epsilon), delta, high)
 
 

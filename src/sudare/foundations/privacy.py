@@ -156,7 +156,7 @@ class Guarantee:
 
     events: tuple[Event, ...]
     at_delta: float = 0.0
-    """The δ at which the sentence is told."""
+    """The δ at which the sentence states ε."""
 
     def __post_init__(self) -> None:
         for event in self.events:
@@ -229,7 +229,7 @@ class Guarantee:
 
 
 def account(events: Iterable[Event], delta: float = 0.0) -> Guarantee:
-    """The guarantee of all events together, told at `delta`.
+    """The guarantee of all events together, stated at `delta`.
 
     Pure and Gaussian events compose tightly (privacy loss distributions, dp-accounting), plain
     (ε, δ) ones by addition. Units and neighbour relations are never mixed. The prices are taken to

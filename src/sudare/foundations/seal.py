@@ -172,7 +172,7 @@ def lattice_event(
 
     What is hidden is at least `fineness`·√d steps long (2048, or 3 for a displacement alone), so
     that the noise's scale is at least fineness·√d/μ, and the bound of `lattice_log_ratio` over all
-    d is one number: a guarantee that can be told before anything is known of the data.
+    d is one number: a guarantee that is known before anything is known of the data.
     """
     concentrated = ConcentratedEvent(concentrated_rho(epsilon, delta))
     largest, counted = gaussian_mu(epsilon, delta), max(epsilon, whole_epsilon)

@@ -1,4 +1,4 @@
-"""What all private learners share: public bounds, validation, and how a result is told.
+"""What all private learners share: public bounds, validation, and what a result looks like.
 
 A learner's constructor only stores; `fit` validates. Everything that decides the noise is a public
 number: the parameters, the number of rows and the number of columns. Rows are clipped to the public

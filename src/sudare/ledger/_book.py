@@ -243,9 +243,10 @@ class Ledger:
         entries = tuple(
             Entry(number, _event(event), purpose, moment, bool(released))
             for number, event, purpose, moment, released in step.rows(
-                "SELECT e.number, e.event, e.purpose, e.moment, r.request IS NOT NULL "
-                "FROM ledger_events e LEFT JOIN ledger_releases r ON r.request = e.request "
-                "WHERE e.dataset = ? ORDER BY e.number",
+                "SELECT number, event, purpose, moment, "
+                "EXISTS (SELECT 1 FROM ledger_releases r WHERE r.request = e.request) OR "
+                "EXISTS (SELECT 1 FROM ledger_parts p WHERE p.request = e.request) "
+                "FROM ledger_events e WHERE dataset = ? ORDER BY number",
                 dataset,
             )
         )

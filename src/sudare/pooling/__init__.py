@@ -13,7 +13,7 @@ it files, `sudare.federation` messages.
 """
 
 from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
-from sudare.pooling._messages import LARGEST_MESSAGE, PoolInvalid, content_name, moment_of
+from sudare.pooling._messages import LARGEST_MESSAGE, PoolInvalid, moment_of, open_answer
 from sudare.pooling._party import (
     Secret,
     check_answer,
@@ -54,12 +54,12 @@ __all__ = [
     "Secret",
     "Session",
     "check_answer",
-    "content_name",
     "is_pooled",
     "make_join",
     "masked_answer",
     "moment_of",
     "noisy_sums",
+    "open_answer",
     "open_pooled",
     "parameters",
     "pooled_release",

@@ -64,7 +64,8 @@ class Board:
     @cached_property
     def roster(self) -> Roster:
         """Who takes part with which keys, once all have joined."""
-        assert not self.missing_joins
+        if missing := self.missing_joins:
+            raise PoolInvalid(f"Not everybody has joined: {', '.join(missing)} did not")
         found = (self.joins[member.key] for member in self.terms.plan.members)
         seats = tuple(Seat(each.key, each.said.public, each.said.rows) for each in found)
         return Roster(self.terms.digest, seats)
@@ -86,17 +87,22 @@ class Board:
             if not oldest <= moment_of(each.said.moment) <= now + _SKEW
         )
 
-    def sum(self, session: int) -> NDArray[np.int64]:
-        """The sum of a session, in steps: everybody's numbers and everybody's noise."""
-        if missing := self.missing_answers(session):
-            raise PoolInvalid(f"The sum is not complete: {', '.join(missing)} did not answer")
-        answers = self.answers[session]
+    def check_rosters(self) -> None:
+        """Refuse answers, of whichever session, to other joins than those here."""
         expected = self.roster.digest
-        if strange := [self._name(k) for k, a in answers.items() if a.said.roster != expected]:
+        answers = [each for one in self.answers for each in one.values()]
+        if strange := {self._name(a.key): None for a in answers if a.said.roster != expected}:
             raise PoolInvalid(
                 f"{', '.join(strange)} answered another list of joins than the one here: somebody "
                 "signed two joins, or files were exchanged. Nothing can be read from these answers"
             )
+
+    def sum(self, session: int) -> NDArray[np.int64]:
+        """The sum of a session, in steps: everybody's numbers and everybody's noise."""
+        if missing := self.missing_answers(session):
+            raise PoolInvalid(f"The sum is not complete: {', '.join(missing)} did not answer")
+        self.check_rosters()
+        answers = self.answers[session]
         thetas = {each.said.theta for each in answers.values()}
         if len(thetas) > 1:
             raise PoolInvalid(
@@ -154,7 +160,7 @@ class Board:
 
 
 def read_board(files: Iterable[tuple[str, bytes]], terms: PoolTerms, keyring: Keyring) -> Board:
-    """Sort and verify a pile of files; what is wrong with some is told and stops nothing else.
+    """Sort and verify a pile of files; what is wrong with some is reported and stops nothing else.
 
     Raises `PoolInvalid` if one organisation signed two different things in place of one.
     """
@@ -188,4 +194,6 @@ def _enter(there: dict[str, _Signed], key: str, item: _Signed, terms: PoolTerms,
             f"{member.name} signed two different {what} for this plan: ask {member.name}. Its key "
             "may be in other hands; begin a new attempt without it"
         )
-    there[key] = item
+    # One content can be signed in several ways: all who saw them keep the same one.
+    if key not in there or item.data < there[key].data:
+        there[key] = item

@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from sudare.foundations import checks
 from sudare.pooling._plan import FORMAT, PoolPlan
 
 Words = NDArray[np.uint64]
@@ -92,14 +91,22 @@ def add_up(vectors: Sequence[Words]) -> NDArray[np.int64]:
     return total.view(np.int64)
 
 
-def _agree(secret: X25519PrivateKey, public: bytes) -> bytes:
+def is_proper(public: bytes) -> bool:
+    """Whether these bytes are an X25519 key that makes secrets: 32 bytes, and not of low order.
+
+    Of the few points of low order every secret key makes the same number, zero, which the library
+    refuses; so any secret key tells.
+    """
     try:
-        return secret.exchange(X25519PublicKey.from_public_bytes(public))
+        _agree(X25519PrivateKey.from_private_bytes(bytes(32)), public)
     except ValueError:
-        # The library refuses a result of all zeros: a key chosen so that everybody knows it.
-        raise checks.InvalidInput(
-            "Expected a proper key in every join: one of them would make a secret that anyone knows"
-        ) from None
+        return False
+    return True
+
+
+def _agree(secret: X25519PrivateKey, public: bytes) -> bytes:
+    """What two organisations share. Every key of a roster `is_proper`: see `open_join`."""
+    return secret.exchange(X25519PublicKey.from_public_bytes(public))
 
 
 def _stream(shared: bytes, study: str, about: bytes, entries: int) -> Words:

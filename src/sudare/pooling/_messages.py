@@ -6,9 +6,8 @@ ledger all the same: once all honest organisations have answered, any one that h
 others' sum for itself.
 """
 
-import hashlib
 import math
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +15,7 @@ import numpy as np
 
 from sudare.exchange import Keyring, ReleaseInvalid, SigningKey, open_signed, sign
 from sudare.foundations import checks
-from sudare.pooling._masks import Words
+from sudare.pooling._masks import Words, is_proper
 from sudare.pooling._sessions import LARGEST_THETA, PoolTerms, Session
 
 JOIN, ANSWER = "sudare-pool-join/1", "sudare-pool-answer/1"
@@ -84,8 +83,10 @@ def open_join(data: bytes, terms: PoolTerms, keyring: Keyring) -> SignedJoin:
     key, name, said = _open(data, JOIN, Join, terms, keyring)
     if not 0 < said.rows <= terms.plan.most_rows:
         raise PoolInvalid(f"{name} states {said.rows} rows; the plan allows {terms.plan.most_rows}")
-    if len(said.public) != 32:
-        raise PoolInvalid(f"The join of {name} holds no X25519 key")
+    if not is_proper(said.public):
+        raise PoolInvalid(
+            f"The join of {name} holds no proper X25519 key: what it masks could be read by anyone"
+        )
     return SignedJoin(key, data, said)
 
 
@@ -121,16 +122,23 @@ def _open(
         raise PoolInvalid(f"Signed by {opened.name!r}, who is not in the plan")
     try:
         said = msgspec.msgpack.decode(opened.payload, type=struct)
-        naive = moment_of(said.moment).tzinfo is None
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise PoolInvalid(f"What {member.name} signed cannot be read") from None
-    if naive:
+    if not _is_moment(said.moment):
         raise PoolInvalid(f"What {member.name} signed has no proper time")
     if said.plan != terms.digest:
         raise PoolInvalid(
             f"What {member.name} signed belongs to another plan: another study, attempt or price"
         )
     return member.key, member.name, said
+
+
+def _is_moment(text: str) -> bool:
+    """In the one form that `_party` writes: it can be printed, and compared as it stands."""
+    try:
+        return moment_of(text).astimezone(UTC).isoformat(timespec="seconds") == text
+    except (ValueError, OverflowError):
+        return False
 
 
 def _is_digest(text: str) -> bool:
@@ -145,8 +153,3 @@ def _is_theta(theta: tuple[float, ...], session: Session) -> bool:
         and all(math.isfinite(each) for each in theta)
         and math.hypot(*theta) <= LARGEST_THETA
     )
-
-
-def content_name(data: bytes) -> str:
-    """A short name for a file by its contents."""
-    return hashlib.sha256(data).hexdigest()[:12]

@@ -8,6 +8,7 @@ draws, and average their noise.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     plan: str
     """Digest of the plan."""
     private: bytes
+    """X25519 key; nothing once the last answer is made."""
     rows: int
     dataset: str
     """Fingerprint of the rows under the ledger's own key: other rows, or another ledger, differ."""
@@ -40,6 +42,17 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __repr__(self) -> str:
         return f"Secret({self.plan[:12]})"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """For tracebacks that show variables: msgspec's own would print the key."""
+        return [("plan", self.plan[:12])]
+
+    @property
+    def public(self) -> bytes:
+        """The X25519 key that belongs to the secret one; nothing once that is destroyed."""
+        if not self.private:
+            return b""
+        return X25519PrivateKey.from_private_bytes(self.private).public_key().public_bytes_raw()
+
     def to_bytes(self) -> bytes:
         return msgspec.json.encode(self, order="sorted")
 
@@ -48,7 +61,8 @@ def read_secret(data: bytes) -> Secret:
     """A kept secret; raises `InvalidInput` for anything else."""
     try:
         secret = msgspec.json.decode(data, type=Secret)
-        X25519PrivateKey.from_private_bytes(secret.private)
+        if secret.private:
+            X25519PrivateKey.from_private_bytes(secret.private)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
         raise checks.InvalidInput(
             "The secret of this pool cannot be read: a new attempt is needed. Nothing was spent"
@@ -82,8 +96,10 @@ def check_answer(board: Board, secret: Secret, own: str, rows: int, dataset: str
     """Refuse, before anything is spent, what would go wrong when answering."""
     if secret.plan != board.terms.digest:
         raise PoolInvalid("The secret here belongs to another plan. Nothing was spent")
+    if missing := board.missing_joins:
+        raise PoolInvalid(f"Not everybody has joined: {', '.join(missing)} did not")
     joined = board.joins.get(own)
-    if joined is None or joined.data != secret.join:
+    if joined is None or joined.data != secret.join or joined.said.public != secret.public:
         raise PoolInvalid(
             "The join that stands there in your name was not made here: it was made on another "
             "machine, or the secret here was replaced. Nothing was spent"
@@ -93,6 +109,7 @@ def check_answer(board: Board, secret: Secret, own: str, rows: int, dataset: str
             "Your rows, or your ledger, are not those you joined with: put them back, or begin a "
             "new attempt. Nothing was spent"
         )
+    board.check_rosters()
     board.terms.check_rows(board.roster.rows)
 
 

@@ -15,13 +15,16 @@ from typing import Any, Literal, Self
 import msgspec
 
 from sudare.foundations import checks
-from sudare.releases import Contract
+from sudare.releases import PLAUSIBLE_ROWS, Contract
 from sudare.storage.files import read_text, toml_value
 
 FORMAT = "sudare-pool/1"
 FEWEST = 3
 """Of two organisations each would learn the other's sum: that is a release, with more steps."""
 MOST = 10_000
+MOST_FEATURES = 2_000
+"""So many make an answer of some twenty megabytes."""
+MOST_DAYS = 3660
 Kind = Literal["moments", "logistic"]
 SPLITS: dict[Kind, tuple[float, ...]] = {"moments": (1.0,), "logistic": (0.15, 0.25, 0.6)}
 """Shares of the budget (of μ²) that each session takes: moments first, then Newton steps."""
@@ -75,10 +78,14 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not (len(self.study) == 64 and set(self.study) <= set("0123456789abcdef")):
             raise checks.InvalidInput("Expected study to be the digest of a study")
         checks.positive(epsilon=self.epsilon, fresh_days=self.fresh_days)
+        checks.between(0, MOST_DAYS, fresh_days=self.fresh_days)
         checks.proportion(delta=self.delta)
         checks.count(attempt=self.attempt, most_rows=self.most_rows)
+        checks.between(1, PLAUSIBLE_ROWS, most_rows=self.most_rows)
         if self.alone is not None:
             checks.positive(alone=self.alone)
+        if self.contract.features > MOST_FEATURES:
+            raise checks.InvalidInput(f"Expected at most {MOST_FEATURES} features in a pool")
         _check_members(self.members)
         checks.count(minimum=0, colluders=self.colluders)
         if self.colluders >= len(self.members):
@@ -88,6 +95,7 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if self.kind == "logistic" and self.contract.task != "classification":
             raise checks.InvalidInput("Expected kind = 'moments': a linear model needs no more")
+        _store_as_read(self)
 
     @property
     def honest(self) -> int:
@@ -109,8 +117,8 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def to_toml(self) -> str:
         """The plan as a file."""
         lines = [
-            "# The plan of a pool. Everybody needs the same one: compare its digest",
-            f"# ({self.digest()[:12]}) by phone. A change of any line is another plan.",
+            "# The plan of a pool. Everybody needs the same one: compare by phone the digest that",
+            "# 'sudare pool --preview' prints. A change of any line is another plan.",
         ]
         for name in self.__struct_fields__:
             value = getattr(self, name)
@@ -141,6 +149,17 @@ def read_plan(path: str | Path) -> PoolPlan:
         return msgspec.convert(table, PoolPlan)
     except (msgspec.ValidationError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise checks.InvalidInput(f"{path} is not the plan of a pool: {problem}") from None
+
+
+def _store_as_read(plan: PoolPlan) -> None:
+    """Numbers as a file gives them back: 1 and 1.0 are one price, and must have one digest."""
+    for name in ("epsilon", "delta", "alone", "fresh_days"):
+        if (value := getattr(plan, name)) is not None:
+            msgspec.structs.force_setattr(plan, name, float(value))
+    for name in ("colluders", "attempt", "most_rows"):
+        msgspec.structs.force_setattr(plan, name, int(getattr(plan, name)))
+    contract = msgspec.convert(msgspec.to_builtins(plan.contract), Contract)
+    msgspec.structs.force_setattr(plan, "contract", contract)
 
 
 def _check_members(members: tuple[Member, ...]) -> None:

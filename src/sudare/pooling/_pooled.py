@@ -20,7 +20,7 @@ from sudare.releases import PooledRelease
 POOLED = "sudare-pooled/1"
 _START = b'{"answers":'
 """How the files of pools begin: fields are in the order of their names."""
-LARGEST_POOLED = 1 << 30
+LARGEST_POOLED = 256 << 20
 """Bytes; a pool of a hundred organisations with two hundred features has some twenty million."""
 
 
@@ -54,6 +54,8 @@ def write_pooled(board: Board) -> bytes:
 
 def open_pooled(data: bytes, keyring: Keyring, study: str | None = None) -> Board:
     """What was signed, all of it verified again; raises only `PoolInvalid`."""
+    if len(data) > LARGEST_POOLED:
+        raise PoolInvalid(f"The file is larger than {LARGEST_POOLED >> 20} MB: no pool is")
     try:
         bundle = msgspec.json.decode(data, type=_Bundle)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -62,6 +64,7 @@ def open_pooled(data: bytes, keyring: Keyring, study: str | None = None) -> Boar
         raise PoolInvalid("This is a pooled release of a version not known here")
     if study is not None and bundle.plan.study != study:
         raise PoolInvalid("It belongs to another study, or to another version of this one")
+    _check_extent(bundle, keyring)
     try:
         terms = PoolTerms.of(bundle.plan)
     except Exception:  # whatever numbers a stranger wrote into a plan
@@ -73,9 +76,23 @@ def open_pooled(data: bytes, keyring: Keyring, study: str | None = None) -> Boar
         raise PoolInvalid(board.problems[0].partition(": ")[2])
     if missing := board.missing_joins:
         raise PoolInvalid(f"It is not complete: {', '.join(missing)} did not join")
-    for number in range(len(terms.sessions)):
-        board.sum(number)
+    if write_pooled(board) != data:
+        raise PoolInvalid("It is not in the form in which pools are written")
     return board
+
+
+def _check_extent(bundle: _Bundle, keyring: Keyring) -> None:
+    """Before anything is computed: no more than our own keys can have signed."""
+    trusted, plan = {key.fingerprint for _, key in keyring}, bundle.plan
+    if stranger := next((each for each in plan.members if each.key not in trusted), None):
+        raise PoolInvalid(
+            f"{stranger.name!r} takes part with a key that is not in the keyring "
+            f"({stranger.key!r}): trust it first"
+        )
+    most = len(plan.members)
+    lists = [bundle.joins, *bundle.answers]
+    if len(lists) > 1 + len(plan.split) or any(len(each) > most for each in lists):
+        raise PoolInvalid("It holds more joins or answers than its plan asks for")
 
 
 def pooled_release(board: Board) -> PooledRelease:
@@ -98,6 +115,8 @@ def pooled_release(board: Board) -> PooledRelease:
         apart_noise_std=terms.apart_noise_std,
         apart_rows=APART_ROWS,
         apart_radius=APART_RADIUS,
+        delta=plan.delta,
+        honest=tuple((each.honest, each.epsilon) for each in terms.curve),
     )
 
 

@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike
 
 from sudare.calibration import SESSION_WEIGHT, session_sensitivity
 from sudare.foundations import checks
-from sudare.foundations.gaussian import gaussian_mu, near_gaussian_mu
-from sudare.foundations.privacy import NearGaussianEvent, account
+from sudare.foundations.gaussian import gaussian_mu, lattice_log_ratio, near_gaussian_mu
+from sudare.foundations.privacy import GaussianEvent, NearGaussianEvent, account
 from sudare.foundations.rounding import down, up
-from sudare.foundations.seal import lattice_event, lattice_steps
+from sudare.foundations.seal import FINE, lattice_event, lattice_steps
 from sudare.pooling._plan import PoolPlan
 from sudare.pooling._shares import NoiseShares, share_loudness, shares_event
 
@@ -38,6 +38,8 @@ APART_RADIUS = 0.5
 """Organisations' Σyx/n count up to this length in the number that says how far they differ."""
 APART_ROWS = 10
 """Organisations with fewer rows are left out of it."""
+_LARGEST_EPSILON = 200.0
+"""Beyond, a price says nothing any more, and need not be told."""
 _MOST_SUM = 2.0**60
 """Steps: what all rows together may come to, with room for noise below 2⁶³."""
 
@@ -76,7 +78,8 @@ class Session:
         n, p = self.most_rows, self.dimension
         depth = min(n, BLOCK) + n / BLOCK + 32
         if self.kind == "moments":
-            weighed = APART_WEIGHT * (4 * APART_RADIUS + 4 / APART_ROWS)
+            # min(‖s‖, R·n)²/n rises with ‖s‖ by no more than 2R, and a row moves ‖s‖ by 2.
+            weighed = APART_WEIGHT * 4 * APART_RADIUS
             sensitivity, largest = up(math.hypot(2.0, weighed)), 1.0
         else:
             # Rounded up to a few values, so that each is proved once.
@@ -102,7 +105,7 @@ class PoolTerms:
     @classmethod
     def of(cls, plan: PoolPlan) -> "PoolTerms":
         many = len(plan.split)
-        one = lattice_event(plan.epsilon, plan.delta)
+        one = lattice_event(plan.epsilon, plan.delta, whole_epsilon=_worst_epsilon(plan))
         if not isinstance(one, NearGaussianEvent):
             raise checks.InvalidInput(
                 "Expected an epsilon and a delta of ordinary size: a pool is accounted by the "
@@ -117,7 +120,9 @@ class PoolTerms:
             loudness = share_loudness(down(mu * root), plan.honest, part)
             made.append(_session(plan, number, loudness, one.failure))
         terms = cls(plan, tuple(made))
-        if terms.epsilon(plan.honest) > plan.epsilon:
+        if terms.epsilon(plan.honest) > plan.epsilon or (
+            plan.alone is not None and terms.epsilon_alone > plan.alone
+        ):
             raise checks.PrivacyError("The noise of this plan is too small: a fault in sudare")
         return terms
 
@@ -129,18 +134,21 @@ class PoolTerms:
     def event(self, honest: int | None = None) -> NearGaussianEvent:
         """All sessions as one event: what a row pays if so many are honest (as the plan says)."""
         honest = self.plan.honest if honest is None else honest
+        return self._event(honest, self.assumptions if honest == self.plan.honest else ())
+
+    def _event(self, honest: int, assumptions: tuple[str, ...] = ()) -> NearGaussianEvent:
         parts = [session.event(honest) for session in self.sessions]
         return NearGaussianEvent(
             up(math.sqrt(sum(part.mu**2 for part in parts))),
             up(sum(part.log_ratio for part in parts)),
             up(sum(part.failure for part in parts)),
             unit=self.plan.unit,
-            assumptions=self.assumptions if honest == self.plan.honest else (),
+            assumptions=assumptions,
         )
 
     def epsilon(self, honest: int) -> float:
         """What holds at the plan's δ if so many are honest."""
-        return account([self.event(honest)], self.plan.delta).epsilon()
+        return account([self._event(honest)], self.plan.delta).epsilon()
 
     @cached_property
     def curve(self) -> tuple[HonestCost, ...]:
@@ -187,12 +195,22 @@ class PoolTerms:
             )
 
 
+def _worst_epsilon(plan: PoolPlan) -> float:
+    """What must still be told truly, if only oneself is honest: failures count e^ε times there."""
+    if plan.alone is not None:
+        return min(plan.alone, _LARGEST_EPSILON)
+    mu = math.sqrt(plan.honest) * gaussian_mu(plan.epsilon, plan.delta)
+    return min(account([GaussianEvent(mu)], plan.delta).epsilon(), _LARGEST_EPSILON)
+
+
 def _alone_mu(plan: PoolPlan, one: NearGaussianEvent, many: int) -> float:
     assert plan.alone is not None
     largest = gaussian_mu(plan.alone, plan.delta)
     failure = many * one.failure
     try:
-        return near_gaussian_mu(plan.alone, plan.delta, many * one.log_ratio, failure)
+        # One share is narrower than all that are honest, and farther from Gaussian noise.
+        ratio = lattice_log_ratio(1, down(FINE / largest), -math.log(one.failure))
+        return near_gaussian_mu(plan.alone, plan.delta, many * ratio, failure)
     except checks.InvalidInput:
         raise checks.InvalidInput(
             f"Expected alone = {plan.alone:g} to be of ordinary size (μ = {largest:.3g})"

@@ -73,11 +73,11 @@ def convolution_log_ratio(scale: float, shares: int) -> float:
     For one coordinate, rounded up; zero where a double cannot hold it (from about scale 9 on), and
     the rounding of the numbers it is added to covers that.
     """
-    total = 0.0
+    total, slack = 0.0, 2.0**-35  # e^−700 is right to a relative 1e-13 only
     for k in range(1, shares):
         exponent = 2 * math.pi**2 * scale * scale * k / (k + 1)
         if exponent > 745:  # smaller than the smallest double, and falling in k
-            return up(total)
+            return up(total, slack)
         eta = math.exp(-exponent) / -math.expm1(-3 * exponent)
         total += math.log1p(2 * eta) - math.log1p(-2 * eta)
-    return up(total)
+    return up(total, slack)

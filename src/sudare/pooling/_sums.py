@@ -65,8 +65,9 @@ def session_steps(
         raise checks.InvalidInput("Expected a target for each row, and at least one row")
     if session.kind == "moments":
         values = _moments(session, contract, table, targets)
+    elif theta is None:
+        raise checks.InvalidInput("Expected theta: a Newton session is evaluated at coefficients")
     else:
-        assert theta is not None
         values = _newton(contract, table, targets, theta)
     steps = np.rint(np.ldexp(values, -session.shares(theta).grid_exponent))
     return np.clip(steps, -_FARTHEST, _FARTHEST).astype(np.int64)
@@ -87,7 +88,7 @@ def read_newton(session: Session, steps: Steps, theta: Array) -> NewtonSums:
 
 def agreed_theta(theta: Array) -> Array:
     """Coefficients as all organisations write them: short enough, on a grid of 2⁻²⁰."""
-    length = float(np.linalg.norm(theta))
+    length = math.hypot(*theta)
     if not math.isfinite(length):
         return np.zeros_like(theta)
     shortened = theta * min(1.0, LARGEST_THETA * (1 - 2.0**-16) / max(length, 1e-300))

@@ -4,6 +4,14 @@ from sudare.site._blended import blend, blend_unattended
 from sudare.site._model import Model, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
+from sudare.site._pooling import (
+    PartyStatus,
+    Pool,
+    PoolStatus,
+    new_plan,
+    take_part,
+    take_part_unattended,
+)
 from sudare.site._receiving import Checked, collect, verify
 from sudare.site._releasing import Published, publish, publish_unattended
 from sudare.site._report import render
@@ -12,6 +20,9 @@ __all__ = [
     "Checked",
     "LearningPlan",
     "Model",
+    "PartyStatus",
+    "Pool",
+    "PoolStatus",
     "Published",
     "ReleasePlan",
     "blend",
@@ -19,9 +30,12 @@ __all__ = [
     "collect",
     "load_model",
     "make_learner",
+    "new_plan",
     "plan_learning",
     "publish",
     "publish_unattended",
     "render",
+    "take_part",
+    "take_part_unattended",
     "verify",
 ]

@@ -8,16 +8,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.blending import CandidateWeight, HedgedBlend, receive
+from sudare.exchange import Trusted
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
-from sudare.releases import Contract, Release
+from sudare.releases import Contract, PooledRelease, Release, without
 from sudare.site._assessment import assess_classes, assess_numbers, hold_out
 from sudare.site._model import (
     Component,
@@ -48,17 +49,21 @@ def blend(
     checked: Sequence[Checked],
     *,
     party: str,
+    key: str | None = None,
     progress: Progress = lambda title, done, total: None,
 ) -> Model:
     """The blended model of a file or frame of own rows and the releases that passed.
 
-    A release by this party itself is left out: its rows are here already.
+    A release by this party itself is left out, and its part taken off a pooled one: its rows are
+    here already. `key` is the fingerprint of its signing key; without one it is known by its name.
     """
     _check_party(party)
-    return _blended(read_table(source, study), study, checked, party, progress)
+    return _blended(read_table(source, study), study, checked, _Self(party, key), progress)
 
 
-def blend_unattended(source: Any, study: Study, checked: Sequence[Checked], *, party: str) -> Model:
+def blend_unattended(
+    source: Any, study: Study, checked: Sequence[Checked], *, party: str, key: str | None = None
+) -> Model:
     """The same, whatever the rows hold: fails only for what is wrong with a table as a whole.
 
     What does not fit the study becomes public constants (`sudare.study.read_every_row`). Where own
@@ -66,12 +71,22 @@ def blend_unattended(source: Any, study: Study, checked: Sequence[Checked], *, p
     the model is a constant: the share of the second class, or the mean of the targets.
     """
     _check_party(party)
-    block = read_every_row(source, study)
+    block, own = read_every_row(source, study), _Self(party, key)
     try:
-        model = _blended(block, study, checked, party, lambda title, done, total: None)
+        model = _blended(block, study, checked, own, lambda title, done, total: None)
     except Exception:  # any error that came with some rows and not with others would tell of them
-        return _constant(block, study, checked, party)
-    return model if is_sound(model) else _constant(block, study, checked, party)
+        return _constant(block, study, checked, own)
+    return model if is_sound(model) else _constant(block, study, checked, own)
+
+
+class _Self(NamedTuple):
+    """Who blends: what it has released itself must not count twice."""
+
+    party: str
+    key: str | None
+
+    def made(self, trusted: Trusted) -> bool:
+        return trusted.release.party == self.party or trusted.fingerprint == self.key
 
 
 def _check_party(party: str) -> None:
@@ -80,12 +95,12 @@ def _check_party(party: str) -> None:
 
 
 def _blended(
-    block: Block, study: Study, checked: Sequence[Checked], party: str, progress: Progress
+    block: Block, study: Study, checked: Sequence[Checked], own: _Self, progress: Progress
 ) -> Model:
     assert block.targets is not None
-    used, refusals = _usable(checked, party)
     contract = study.contract
     targets = _labels(block.targets, contract)
+    used, refusals = _usable(checked, own, block.rows, targets)
     progress("blending", 0, 2)
     made = HedgedBlend([release for release, _ in used], contract=contract)
     made.fit(block.rows, targets)
@@ -103,10 +118,10 @@ def _blended(
         assessment=_assess(block.rows, targets, made),
     )
     progress("blending", 2, 2)
-    return _model(block, study, party, _components(made), story)
+    return _model(block, study, own.party, _components(made), story)
 
 
-def _constant(block: Block, study: Study, checked: Sequence[Checked], party: str) -> Model:
+def _constant(block: Block, study: Study, checked: Sequence[Checked], own: _Self) -> Model:
     """The own rows' average, smoothed by one row in the middle; nothing of what was received."""
     assert block.targets is not None
     contract, n = study.contract, len(block.targets)
@@ -118,15 +133,14 @@ def _constant(block: Block, study: Study, checked: Sequence[Checked], party: str
     theta = np.zeros(contract.dimension)
     if contract.constant > 0:
         theta[-1] = score / contract.constant
-    used, refusals = _usable(checked, party)
-    refusals += [Refusal(what=release.party, reason="not blended") for release, _ in used]
-    own = Component(name="own model", weight=1.0, coefficients=tuple(theta.tolist()))
+    refusals = [Refusal(what=_name(each), reason=each.problem or "not blended") for each in checked]
+    alone = Component(name="own model", weight=1.0, coefficients=tuple(theta.tolist()))
     story = Story(
         sentence=f"{why}: this model predicts their average for everyone.",
         weights={"own model": 1.0},
         refusals=tuple(refusals),
     )
-    return _model(block, study, party, (own,), story)
+    return _model(block, study, own.party, (alone,), story)
 
 
 def _model(
@@ -143,19 +157,69 @@ def _model(
 
 
 def _usable(
-    checked: Sequence[Checked], party: str
+    checked: Sequence[Checked], own: _Self, rows: Array, targets: NDArray[Any]
 ) -> tuple[list[tuple[Release, str]], list[Refusal]]:
     """Releases under their signers' names: what a release calls itself cannot be checked."""
     used, refusals = [], []
-    for each in checked:
+    for each in _counted_once(checked):
         if each.trusted is None:
             refusals.append(Refusal(what=_name(each), reason=each.problem or "not valid"))
-        elif each.trusted.release.party == party:
+        elif own.made(each.trusted):
             refusals.append(Refusal(what=_name(each), reason="made from these rows"))
         else:
             named = msgspec.structs.replace(each.trusted.release, party=each.trusted.signer)
-            used.append((named, each.trusted.release.party))
+            try:
+                named = _of_others(named, own, rows, targets)
+            except checks.InvalidInput as problem:
+                refusals.append(Refusal(what=_name(each), reason=str(problem)))
+            else:
+                used.append((named, each.trusted.release.party))
     return used, refusals
+
+
+def _counted_once(checked: Sequence[Checked]) -> list[Checked]:
+    """Nobody's rows count twice: what is in a pool is set aside elsewhere, and of pools that share
+    a member the one with most rows is used."""
+    pools = [each for each in checked if each.trusted is not None and _members(each)]
+    pools.sort(key=lambda each: (-_release(each).n, _release(each).party, each.address))
+    covered: set[str] = set()
+    used = set()
+    for each in pools:
+        if covered.isdisjoint(_members(each)):
+            covered |= _members(each)
+            used.add(each.address)
+    found = []
+    for each in checked:
+        shared = each.trusted is not None and (
+            each.trusted.fingerprint in covered or (_members(each) and each.address not in used)
+        )
+        why = "its rows are in a pooled release that is used"
+        found.append(Checked(each.address, None, why) if shared else each)
+    return found
+
+
+def _release(checked: Checked) -> Release:
+    assert checked.trusted is not None
+    return checked.trusted.release
+
+
+def _members(checked: Checked) -> frozenset[str]:
+    """Whose rows are in a pooled release; nobody's for any other."""
+    release = _release(checked)
+    return frozenset(release.members if isinstance(release, PooledRelease) else ())
+
+
+def _of_others(release: Release, own: _Self, rows: Array, targets: NDArray[Any]) -> Release:
+    """A pooled release without the part of these rows, if they are in it; any other as it is."""
+    if not isinstance(release, PooledRelease):
+        return release
+    if own.key is None:
+        raise checks.InvalidInput(
+            "your signing key is needed to see whether your rows are part of it: --key"
+        )
+    if own.key not in release.members:
+        return release
+    return without(release, own.key, rows, targets)
 
 
 def _name(checked: Checked) -> str:
@@ -199,7 +263,8 @@ def _components(made: HedgedBlend) -> tuple[Component, ...]:
 
 
 def _party(study: Study, release: Release, own_name: str, influence: dict[str, float]) -> Party:
-    delta = study.privacy.delta
+    pooled = release if isinstance(release, PooledRelease) else None
+    delta = study.privacy.delta if pooled is None else pooled.delta
     promise = account([release.event], delta)
     return Party(
         name=own_name,
@@ -209,6 +274,7 @@ def _party(study: Study, release: Release, own_name: str, influence: dict[str, f
         delta=delta,
         sentence=str(promise),
         influence=influence[release.party],
+        honest=() if pooled is None else pooled.honest,
     )
 
 

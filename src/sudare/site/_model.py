@@ -60,6 +60,8 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
     """What the party's people were promised."""
     influence: float
     """Share of the blend that came through this release."""
+    honest: tuple[tuple[int, float], ...] = ()
+    """Of a pool: pairs (h, ε), what holds if h of its organisations are honest."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

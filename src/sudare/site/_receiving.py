@@ -1,25 +1,39 @@
 """Read and verify releases: signature, study, and a certificate that can be computed again."""
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from sudare.exchange import (
     Keyring,
     ReleaseInvalid,
     SignedRelease,
     Trusted,
+    exists,
     get_all,
     open_release,
+    subfolders,
 )
 from sudare.foundations import checks
-from sudare.foundations.privacy import NearGaussianEvent, account
+from sudare.foundations.gaussian import concentrated_rho
+from sudare.foundations.privacy import ApproximateEvent, ConcentratedEvent, Event, PureEvent
+from sudare.foundations.seal import plan_seal
+from sudare.pooling import LARGEST_POOLED, PoolInvalid, is_pooled, trust_pooled
 from sudare.releases import LearnerRelease, Release
-from sudare.site._plan import ReleasePlan
+from sudare.site._plan import ReleasePlan, make_learner
 from sudare.study import Study
 
+POOL_FOLDER, POOLED_NAME = "pool-", "pooled.release"
+"""Where in a place the result of a pool is."""
 _ROUNDING = 1e-9
+_FIRST_ROUNDING = 0.01
+"""By how much earlier versions may have rounded a price down."""
+_SEAL_SHARE = 0.01
+"""Of ε and δ, in the first edition."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +50,11 @@ def verify(data: bytes, keyring: Keyring, study: Study | None = None) -> Trusted
     """The release in these bytes, if it is all that it claims; raises only `ReleaseInvalid`.
 
     Without a study, only the signature and the price were checked: what the certificate says of
-    how the release was made is then its signer's claim.
+    how the release was made is then its signer's claim. A pooled release was signed by all of its
+    organisations; it is added up again, and its certificate is computed here.
     """
+    if is_pooled(data):
+        return _verify_pooled(data, keyring, study)
     trusted = open_release(data, keyring, None if study is None else study.digest())
     if study is not None:
         try:
@@ -52,16 +69,42 @@ def verify(data: bytes, keyring: Keyring, study: Study | None = None) -> Trusted
     return trusted
 
 
+def _verify_pooled(data: bytes, keyring: Keyring, study: Study | None) -> Trusted:
+    try:
+        trusted = trust_pooled(data, keyring, None if study is None else study.digest())
+    except PoolInvalid as problem:
+        raise ReleaseInvalid(str(problem)) from None
+    except Exception:
+        raise ReleaseInvalid("What it should be made of cannot be computed") from None
+    release = trusted.release
+    if study is not None and release.contract != study.contract:
+        raise ReleaseInvalid("Its bounds are not those of the study")
+    if study is not None and release.event.unit != study.privacy.unit:
+        raise ReleaseInvalid("Its promise is about another unit than the study's")
+    return trusted
+
+
 def collect(places: Iterable[str], keyring: Keyring, study: Study | None = None) -> list[Checked]:
-    """Every release found in these places; of one signer only the latest is used."""
+    """Every release found in these places; of one signer only the latest is used.
+
+    The results of pools are in folders of their own within a place.
+    """
     found: list[Checked] = []
-    for place in places:
-        for address, data in get_all(place):
+    for place in [each for one in places for each in (one, *_results_of_pools(one))]:
+        for address, data in get_all(place, largest=LARGEST_POOLED):
             try:
                 found.append(Checked(address, verify(data, keyring, study), None))
             except ReleaseInvalid as problem:
                 found.append(Checked(address, None, str(problem)))
     return _latest_only(found)
+
+
+def _results_of_pools(place: str) -> list[str]:
+    if place.startswith(("http://", "https://")):
+        return []  # a web server lists pages, not folders
+    pools = [each for each in subfolders(place) if each.rpartition("/")[2].startswith(POOL_FOLDER)]
+    results = [f"{each}/{POOLED_NAME}" for each in pools]
+    return [each for each in results if exists(each)]
 
 
 def _latest_only(found: list[Checked]) -> list[Checked]:
@@ -116,28 +159,65 @@ def _check_against(signed: SignedRelease, study: Study) -> None:
 def _as_before(release: Release, expected: ReleasePlan) -> ReleasePlan:
     """What a release of the first edition may state: the same promise, with somewhat more noise.
 
-    Its calibrations are gone. Noise between what is asked for today and twice that is taken at its
-    word: more of it only makes a release count for less.
+    Its price is computed again. Its other calibrations are gone: noise between what is asked for
+    today and twice that is taken at its word, as more of it only makes a release count for less,
+    and so is slack near that of the seal that it had.
     """
-    terms, event = expected.study.privacy, release.event
-    if isinstance(event, NearGaussianEvent):
-        raise ReleaseInvalid("Its certificate states no edition of the calibrations")
-    same_unit = (event.neighbours, event.unit) == (expected.event.neighbours, expected.event.unit)
-    if not same_unit or account([event], terms.delta).epsilon() > terms.epsilon * (1 + _ROUNDING):
+    event = _first_event(expected)
+    if not _is_nearly(release.event, event):
+        if release.event == expected.event:
+            raise ReleaseInvalid("Its certificate states no edition of the calibrations")
         raise ReleaseInvalid("Its price is not the one the study sets")
-    stated: dict[str, Any] = {"event": event, "edition": None}
-    pairs: list[tuple[str, float, float | None]] = [
-        ("noise_std", release.noise_std, expected.noise_std)
-    ]
-    if isinstance(release, LearnerRelease):
-        pairs.append(("radius", release.radius, expected.radius))
-        pairs.append(("slack", release.slack, expected.slack))
-    for name, number, today in pairs:
-        # Slack is of the seal alone, which is another law for some releases today.
-        low, high = (0.0, 10.0) if name == "slack" else (1 - _ROUNDING, 2.0)
-        if today is not None and low * today <= number <= high * today:
-            stated[name] = number
+    stated: dict[str, Any] = {"event": release.event, "edition": None}
+    # Where noise is added last, the ball grows with it.
+    ranges = [("noise_std", expected.noise_std, 1 - _ROUNDING)]
+    if isinstance(release, LearnerRelease) and expected.radius is not None:
+        ranges.append(("radius", expected.radius, 1 - _ROUNDING))
+        ranges.append(("slack", _first_slack(expected, event), 0.7))
+    for name, usual, least in ranges:
+        number = getattr(release, name)
+        stated[name] = number if least * usual <= number <= 2 * usual else usual
     return dataclasses.replace(expected, **stated)
+
+
+def _first_event(plan: ReleasePlan) -> Event:
+    """The price that the first edition set for such a release."""
+    terms = plan.study.privacy
+    about: dict[str, Any] = {"neighbours": plan.event.neighbours, "unit": plan.event.unit}
+    if terms.delta == 0:
+        return PureEvent(terms.epsilon, **about)
+    if terms.model in ("moments", "output"):
+        return ConcentratedEvent(concentrated_rho(terms.epsilon, terms.delta), **about)
+    return ApproximateEvent(terms.epsilon, terms.delta, **about)
+
+
+def _is_nearly(stated: Event, event: Event) -> bool:
+    """The same kind, about the same, with nothing assumed, and at most a hundredth less."""
+    if type(stated) is not type(event):
+        return False
+    numbers, others = msgspec.structs.asdict(event), msgspec.structs.asdict(stated)
+    return all(
+        (1 - _FIRST_ROUNDING) * value <= others[name] <= (1 + _ROUNDING) * value
+        if isinstance(value, float)
+        else others[name] == value
+        for name, value in numbers.items()
+    )
+
+
+def _first_slack(plan: ReleasePlan, event: Event) -> float:
+    """What the seal of the first edition could add: Gaussian wherever δ > 0."""
+    assert plan.slack is not None
+    terms = plan.study.privacy
+    seal = make_learner(plan.study).recipe(plan.n, len(plan.study.features)).seal
+    if isinstance(event, PureEvent) or not isinstance(seal.event, PureEvent):
+        return plan.slack
+    before = plan_seal(
+        dimension=seal.dimension,
+        epsilon=terms.epsilon * _SEAL_SHARE,
+        delta=terms.delta * _SEAL_SHARE,
+        displacement=seal.displacement,
+    )
+    return before.noise_std * (math.sqrt(seal.dimension) + 9)
 
 
 def _check_certificate(signed: SignedRelease, study: Study, expected: ReleasePlan) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
 from sudare.foundations import checks
-from sudare.foundations.privacy import account
+from sudare.foundations.privacy import ApproximateEvent, Event, Guarantee, PureEvent, account
 from sudare.ledger import Ledger, LedgerError, Receipt
 from sudare.releases import LearnerRelease, MomentsRelease, Release
 from sudare.site._plan import EDITION, SIGNS, ReleasePlan, make_learner
@@ -73,32 +73,21 @@ def _publish(
     party: str,
     place: str,
 ) -> Published:
-    fingerprint = ledger.fingerprint(raw_content(source))
-    dataset = ledger.named(fingerprint)
-    if dataset is None:
-        raise checks.PrivacyError(
-            "These data have no budget yet: open them in the ledger with a cap first "
-            "(sudare ledger open)"
-        )
-    block = read(source, study)
-    if ledger.fingerprint(raw_content(source)) != fingerprint:
-        raise checks.PrivacyError(
-            "The data were changed while they were read: run it again. Nothing was spent"
-        )
+    dataset, fingerprint, block = read_charged(read, source, study, ledger)
     planned = ReleasePlan.of(study, len(block.rows))
     _rehearse(planned, party, key)
-    _try_place(place)
+    try_place(place)
     # What an earlier version released stands: a second draw would be a second spend.
     requests = [_request(study, fingerprint, party, key, edition) for edition in (1, EDITION)]
     kept = next((each for each in requests if ledger.kept(each) is not None), None)
-    receipt = None if kept is None else ledger.receipt(kept)
-    if receipt is None:
-        receipt = ledger.spend(
-            dataset,
-            planned.event,
-            request=requests[-1],
-            purpose=f"release for study {study.name}",
+    receipt, purpose = ledger.receipt(kept or requests[0]), f"release for study {study.name}"
+    if kept is None and receipt is not None and not _pays_for(receipt.event, planned):
+        purpose += (
+            f" (entry {receipt.number} was for it, of an earlier version; nothing came of it)"
         )
+        receipt = None
+    if receipt is None:
+        receipt = ledger.spend(dataset, planned.event, request=requests[-1], purpose=purpose)
     request = receipt.request
     sentence = str(account([receipt.event], study.privacy.delta))
     try:
@@ -117,6 +106,38 @@ def _publish(
         ) from None
     address = put(place, file_name(party, data), data)
     return Published(address, receipt, sentence, repeated)
+
+
+def _pays_for(charged: Event, planned: ReleasePlan) -> bool:
+    """Whether what was charged for an earlier version's release covers the one planned today.
+
+    The spend was on record when that version stopped, and no release was: what is not kept has not
+    left. So today's may take its place if its own price is within what was charged. It is not for
+    the zCDP prices of moments and output: today's noise is less than they ask for.
+    """
+    if isinstance(charged, PureEvent | ApproximateEvent):
+        delta = charged.delta if isinstance(charged, ApproximateEvent) else 0.0
+        return Guarantee((planned.event,), delta).epsilon() <= charged.epsilon
+    return charged == planned.event
+
+
+def read_charged(
+    read: Callable[[Any, Study], Block], source: Any, study: Study, ledger: Ledger
+) -> tuple[str, str, Block]:
+    """Rows that have a budget: their name in the ledger, their fingerprint, and the rows."""
+    fingerprint = ledger.fingerprint(raw_content(source))
+    dataset = ledger.named(fingerprint)
+    if dataset is None:
+        raise checks.PrivacyError(
+            "These data have no budget yet: open them in the ledger with a cap first "
+            "(sudare ledger open)"
+        )
+    block = read(source, study)
+    if ledger.fingerprint(raw_content(source)) != fingerprint:
+        raise checks.PrivacyError(
+            "The data were changed while they were read: run it again. Nothing was spent"
+        )
+    return dataset, fingerprint, block
 
 
 def _rehearse(planned: ReleasePlan, party: str, key: SigningKey) -> None:
@@ -141,7 +162,7 @@ def _rehearse(planned: ReleasePlan, party: str, key: SigningKey) -> None:
     seal_release(stand_in, _certify(planned, receipt), key)
 
 
-def _try_place(place: str) -> None:
+def try_place(place: str) -> None:
     """See whether a file can be made in a folder, before anything is spent."""
     if "://" in place:
         return  # only the write itself tells

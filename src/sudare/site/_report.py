@@ -185,7 +185,19 @@ def _promises(model: Model) -> str:
     for sentence, group in alike.items():
         names = ", ".join(f"{party.name} ({party.rows} rows)" for party in group)
         page += f"<blockquote>{escape(sentence)}</blockquote><p>{escape(names)}</p>"
+        page += "".join(_honest(party) for party in group if party.honest)
     return page + "</section>"
+
+
+def _honest(party: Party) -> str:
+    """What a pool's promise is for every number of honest organisations, down to oneself alone."""
+    alone = "1: only one; also if the cipher is ever broken"
+    rows = [(str(h) if h > 1 else alone, f"{epsilon:.3g}") for h, epsilon in party.honest]
+    return (
+        "<p>Each organisation added a share of the noise. How much the sum says about one person "
+        "depends on how many of them keep their share secret:</p>"
+        + _table(("honest organisations", f"ε (δ = {party.delta:g})"), rows)
+    )
 
 
 def _officer(model: Model) -> str:

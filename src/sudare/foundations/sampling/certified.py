@@ -193,7 +193,7 @@ def draw_certified(
     start: Array | None = None,
     progress: Progress | None = None,
 ) -> Draws:
-    """One draw as certified; `progress` is told the steps of a fallback, and is for no one else."""
+    """One draw as certified; `progress` gets the steps of a fallback, and stays inside."""
     target.check()
     if (target.radius, target.wall) != (certificate.radius, certificate.wall):
         raise checks.InvalidInput("Expected the target to have the certificate's radius and wall")
