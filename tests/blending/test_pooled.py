@@ -203,6 +203,45 @@ def suggested(contract: Contract, tables: list[Table], noise_std: float, seed: i
     return apart_of(held, 0, mean, second**2 / (second**2).mean(), size * second, own)
 
 
+@pytest.mark.parametrize("contract", [LABELS, NUMBERS], ids=["labels", "numbers"])
+@pytest.mark.parametrize("noise_std", [0.5, 40.0])
+def test_the_mean_square_of_a_record_is_known_within_its_error(
+    contract: Contract, noise_std: float
+) -> None:
+    """Rows of all lengths, and targets that are larger where rows are longer."""
+
+    def varied(n: int, rng: Generator) -> Table:
+        table, y = draw(contract, n, rng)
+        lengths = rng.uniform(0, 0.5, n) if contract is LABELS else np.minimum(np.abs(y) / 40, 1)
+        return contract.rows(table)[:, :3] * lengths[:, None], y
+
+    rng = seeded(8)
+    others = varied(800, rng)
+    x = contract.rows(others[0]) / contract.full_norm
+    y = contract.targets(others[1]) / (contract.target_bound or 1.0)
+    truth = float(((y**2) * (x**2).sum(axis=1)).mean())
+    exact, errors, expected = pool_of(contract, [others]), [], []
+    for seed in range(200):
+        own = _records(contract, *varied(60, rng))
+        noisy = _with_noise(exact, noise_std, seed)
+        held = receive([noisy]).moments
+        said = apart_of(held, 0, held.cross[0] / 800, np.ones(4), np.ones(4), own)
+        errors.append(said.square - truth)
+        expected.append(said.square_error)
+    assert 0.05 < truth < 0.5
+    assert 0.6 < np.mean(np.square(errors)) / np.mean(expected) < 1.6
+
+
+def _with_noise(exact: PooledRelease, noise_std: float, seed: int) -> PooledRelease:
+    rng, p = seeded(seed), exact.contract.dimension
+    diagonal = np.where(np.equal(*np.triu_indices(p)), np.sqrt(2), 1.0)
+    gram = np.array(exact.gram) + noise_std * diagonal * rng.normal(size=len(diagonal))
+    squares = exact.squares
+    if squares is not None:
+        squares += float(np.sqrt(2) * noise_std * rng.normal())
+    return replace(exact, noise_std=noise_std, gram=tuple(gram.tolist()), squares=squares)
+
+
 @CONTRACTS
 def test_organisations_that_are_alike_look_alike(contract: Contract) -> None:
     """From rows to residuals in all units, sampling and noise of about the same size."""

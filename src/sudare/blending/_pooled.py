@@ -129,8 +129,10 @@ def apart_of(
 def _together(one: Array, other: Array) -> tuple[float, float]:
     """E[ab]/(E[a]·E[b]) of non-negative numbers from a sample, and about the variance of that."""
     a, b = (each / max(float(each.mean()), 1e-12) for each in (one, other))
-    residuals = a * b - a - b
-    return float((a * b).mean()), float(residuals.var()) / len(residuals)
+    ratio = float((a * b).mean())
+    # To first order, as each of the three means errs.
+    residuals = a * b - ratio * (a + b)
+    return ratio, float(residuals.var()) / len(residuals)
 
 
 def _cut_off(mean: Array, std: Array, most: float) -> tuple[Array, Array]:
