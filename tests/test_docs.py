@@ -384,7 +384,9 @@ def test_every_page_is_listed_where_readers_look(folder: str) -> None:
 
 
 # Those of `plan_learning` take minutes; what they call is tested with the site.
-@pytest.mark.parametrize("name", ["count", "epsilon-belief", "epsilon-count", "epsilon-curve"])
+@pytest.mark.parametrize(
+    "name", ["count", "epsilon-belief", "epsilon-count", "epsilon-curve", "sites"]
+)
 def test_pictures_are_what_the_tool_draws(name: str) -> None:
     drawn = pictures.PICTURES[name]()
     assert (pictures.IMAGES / f"{name}.svg").read_text() == drawn

@@ -1,5 +1,6 @@
 """The README in its two languages: the same code, the same figures, links that lead somewhere."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sudare.foundations.privacy import account
 from sudare.learners import MomentsClassifier
 from tests.support import ROOT
 from tests.support.pages import READMES, blocks, code_in
+from tools import pictures
 
 ENGLISH, JAPANESE = (ROOT / name for name in READMES)
 
@@ -40,6 +42,31 @@ def test_code_is_the_same_but_for_comments() -> None:
 def test_figures_are_the_same() -> None:
     assert any(figures(ENGLISH))
     assert figures(JAPANESE) == figures(ENGLISH)
+
+
+@pytest.mark.parametrize("page", [ENGLISH, JAPANESE], ids=lambda page: page.name)
+def test_the_table_of_real_sites_is_what_the_runs_gave(page: Path) -> None:
+    kept = json.loads(pictures.SITES.read_text())
+    shown = re.findall(r"^\|[^`|]*`(\w+)`[^|]*\|(.*)\|$", page.read_text(), re.M)
+    assert [name for name, _ in shown] == list(kept["tables"])
+    for name, row in shown:
+        table = kept["tables"][name]
+        gains = [table[label]["1"] for label in ("separate", "sum, half honest", "one place")]
+        expected = [
+            str(table["sites"]),
+            f"{table['rows']:,}",
+            f"{table['own'][0]:.1f}",
+            *(f"{mean:+.1f} ± {error:.1f}".replace("-", "−") for mean, error in gains),
+        ]
+        assert [cell.strip() for cell in row.split("|")] == expected
+    assert f"{kept['runs']} " in prose(page)
+
+
+def test_examples_are_short() -> None:
+    examples = [block.text for block in blocks(ENGLISH) if block.language == "python"]
+    assert len(examples) == 2
+    for text in examples:
+        assert len([line for line in text.splitlines() if line]) <= 11
 
 
 def test_sections_pictures_and_links_are_the_same() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.collector._messages import SentReport, TicketRequest, issued, pack_report
+from sudare.collector._messages import TicketRequest, issued, pack_report
 from sudare.counting import Report, Survey, Ticket, open_office
 from sudare.counting._reports import RECORD
-from sudare.counting.wire import survey_id
+from sudare.counting.wire import SentReport, survey_id
 from sudare.foundations.checks import InvalidInput
 
 SERIALS, SLOTS = st.integers(0, 2**48 - 1), st.integers(0, 2**32 - 1)

@@ -1,5 +1,6 @@
 import functools
 import os
+import re
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -9,11 +10,13 @@ from typing import Any, ClassVar
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.exchange import file_name, get_all, put
+from sudare.exchange import exists, file_name, get_all, put, subfolders
 from sudare.exchange._envelope import LARGEST_RELEASE
+from sudare.exchange._places import _system
 from sudare.foundations.checks import SudareError
 from tests.support.disks import full_after
 
@@ -215,3 +218,62 @@ def test_a_listing_is_never_stale() -> None:
     assert len(list(get_all("memory://stale"))) == 1
     fsspec.filesystem("memory").pipe_file("/stale/b.release", b"b")
     assert len(list(get_all("memory://stale"))) == 2
+
+
+PATHS = (
+    "",
+    ".",
+    "./",
+    "./a",
+    "a/",
+    "a//b/",
+    "~",
+    "~/a",
+    "~nobody-here/a",
+    "/",
+    "//",
+    "/a/",
+    "../a",
+)
+ODD = ("a", "p", "l", "d", "d/", "a.release", "none", "none.release", "a\0", "x" * 300, "/dev/null")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_is_the_one_that_fsspec_makes_of_it(path: str) -> None:
+    system, found = _system(path)
+    assert not isinstance(system, AbstractFileSystem)
+    assert found == fsspec.core.url_to_fs(path)[1]
+
+
+@pytest.mark.parametrize("path", ["memory://a", "file:/a", "local:a", "data:,a", "dir::/a"])
+def test_an_address_is_fsspecs(path: str) -> None:
+    assert isinstance(_system(path)[0], AbstractFileSystem)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_path_is_read_as_fsspec_reads_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same folders, files and words for what is wrong."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "within.release").mkdir()
+    (tmp_path / "d" / "x.release").write_bytes(b"x")
+    (tmp_path / "d" / "link").symlink_to(tmp_path)
+    (tmp_path / "l").symlink_to(tmp_path / "d")
+    (tmp_path / "a").write_bytes(b"a")
+    os.mkfifo(tmp_path / "p")
+    monkeypatch.chdir(tmp_path)
+
+    def outcomes() -> list[object]:
+        found: list[object] = []
+        for read in (lambda p: list(get_all(p)), exists, subfolders):
+            try:
+                found.append(read(name))
+            except SudareError as problem:
+                found.append(str(problem))
+        return found
+
+    plain = outcomes()
+    monkeypatch.setattr("sudare.exchange._places._ADDRESS", re.compile(""))
+    assert isinstance(_system(name)[0], AbstractFileSystem)
+    assert plain == outcomes()

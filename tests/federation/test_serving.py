@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -283,9 +284,16 @@ class Renumbered(Wire):
         return {asked[k]: v for k, v in super().ask(question, asked, seconds, grace).items()}
 
 
-def test_a_node_that_comes_back_under_another_number_is_the_same(tmp_path: Path) -> None:
+def test_a_node_that_comes_back_under_another_number_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = hospitals(tmp_path, 3, cap=9.0)
     agree_on_pool(made)
+
+    def waited(seconds: float) -> None:
+        raise AssertionError("for the old number")
+
+    monkeypatch.setattr(serving, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=waited))
     outcome = run(Renumbered(made), agreed(made[0]), POOL)
     assert outcome.pools == {0: "answered", 1: "pooled", 2: "pooled", 70: "pooled"}
     assert [len(each.account.entries) for each in made] == [1, 1, 1]

@@ -13,7 +13,7 @@ from sudare.calibration import gaussian_mu
 from sudare.foundations.checks import InvalidInput
 from sudare.foundations.privacy import account
 from sudare.foundations.randomness import seeded
-from sudare.learners import MomentsClassifier, MomentsRegressor
+from sudare.learners import MomentsClassifier, MomentsRegressor, label_means
 from sudare.learners._moments import (
     _mismatch,
     _slope,
@@ -207,3 +207,23 @@ def test_row_order_does_not_matter_beyond_the_seal() -> None:
     ]
     for one, other in itertools.pairwise(fits):
         assert one == pytest.approx(other, abs=1e-2)
+
+
+@pytest.mark.parametrize(("centre", "deviation"), [(0.4, 0.0), (-1.3, 0.7), (2.0, 3.0)])
+def test_means_of_labels_are_those_of_a_normal_score(centre: float, deviation: float) -> None:
+    """Against a plain sum, whose derivatives are differences: moving z moves its centre."""
+    grid = np.linspace(-9, 9, 200_001)
+    weights = np.exp(-grid * grid / 2)
+    step = 1e-3
+    a, b, c, d, e = (
+        np.tanh((centre + k * step + deviation * grid) / 2) @ weights / weights.sum()
+        for k in range(-2, 3)
+    )
+    derivatives = [
+        c,
+        (d - b) / (2 * step),
+        (d - 2 * c + b) / step**2,
+        (e - 2 * d + 2 * b - a) / (2 * step**3),
+    ]
+    found = label_means(np.array([centre]), np.array([deviation]), 80)
+    np.testing.assert_allclose(np.ravel(found), derivatives, atol=2e-5)

@@ -146,6 +146,28 @@ def test_the_first_release_to_be_kept_wins(place: str) -> None:
         assert ledger.account("people").entries[0].released
 
 
+def test_what_was_charged_is_made_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = iter([b"first", b"second", b"third"])
+
+    def full(*_: object) -> bytes:
+        raise LedgerError("the disk is full; nothing was spent")
+
+    with opened(place) as ledger:
+        receipt = ledger.spend("people", PureEvent(1.0), request="r")
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger, "keep", full)
+            with pytest.raises(LedgerError) as refused:
+                ledger.keep_once(receipt, lambda: next(made))
+        # Not that nothing was spent: it was, before.
+        assert str(refused.value) == (
+            "the disk is full; the spend is on record, and running it again costs nothing more"
+        )
+        assert ledger.keep_once(receipt, lambda: next(made)) == (b"second", False)
+        assert ledger.keep_once(receipt, lambda: next(made)) == (b"second", True)
+        assert ledger.keep_once(receipt, lambda: next(made), "part") == (b"third", False)
+        assert ledger.verify() == 1
+
+
 def test_nothing_is_kept_that_was_not_charged(place: str, tmp_path: Path) -> None:
     with opened(str(tmp_path / "other.db")) as other:
         foreign = other.spend("people", PureEvent(1.0), request="r")

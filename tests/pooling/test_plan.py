@@ -100,7 +100,6 @@ def test_a_file_gives_back_the_same_plan(changed: dict[str, Any], tmp_path: Path
     assert again == plan
     assert again.digest() == plan.digest()
     assert again.difference(plan) is None
-    assert plan.digest()[:12] in plan.to_toml()
 
 
 def test_one_price_has_one_digest(tmp_path: Path) -> None:

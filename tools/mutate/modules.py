@@ -32,7 +32,7 @@ PRIVACY = (
     "pooling.sessions",
     "pooling.shares",
     "pooling.sums",
-    "blending.apart",
+    "blending.pooled",
     "blending.explain",
     "blending.hedged",
     "blending.candidates",

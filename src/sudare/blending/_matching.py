@@ -21,14 +21,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, roots_hermitenorm
+from scipy.special import expit
 
-from sudare.learners import inverse, solve
+from sudare.learners import inverse, label_means, solve
 
 Array = NDArray[np.float64]
 
-_NODES, _WEIGHTS = roots_hermitenorm(40)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_NODES = 40
 _STEPS = 60
 _HALVINGS = 14
 _CELLS = 2**22
@@ -180,11 +179,7 @@ def expected_labels(theta: Array, law: RowLaw) -> tuple[Array, Array]:
     """
     pull = theta @ law.spread
     deviation = np.sqrt(np.maximum((theta * pull).sum(axis=1), 0.0))
-    z = (theta @ law.mean)[:, None] + deviation[:, None] * _NODES
-    t = np.tanh(z / 2)
-    first = (1 - t * t) / 2
-    e0, e1 = t @ _WEIGHTS, first @ _WEIGHTS
-    e2, e3 = (-t * first) @ _WEIGHTS, (first * (3 * t * t - 1) / 2) @ _WEIGHTS
+    e0, e1, e2, e3 = label_means(theta @ law.mean, deviation, _NODES)
     expected = e0[:, None] * law.mean + e1[:, None] * pull
     cross = law.mean[:, None] * pull[:, None, :]
     slope: Array = (

@@ -17,18 +17,13 @@ import msgspec
 from msgspec import Meta
 
 from sudare.collector._rounds import Round
-from sudare.counting import MARK_BYTES, MAX_SERIAL, PACKED, Method, Ticket, wire
+from sudare.counting import MARK_BYTES, PACKED, Method, Ticket, wire
 from sudare.foundations import checks
 
 MOST_TICKETS = 10_000
 """In one request, by the operator."""
 MOST_RECORDS = 100_000
 """Reports in one packed batch."""
-
-Serial = Annotated[int, Meta(ge=0, le=MAX_SERIAL)]
-Slot = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-Bit = Annotated[int, Meta(ge=0, le=1)]
-Mark = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{22}$")]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +88,7 @@ class IssuedTicket(Message, frozen=True):
 
     survey: str
     serial: int
-    mark: Mark
+    mark: wire.Mark
     rounds: tuple[int, ...]
     level: int
 
@@ -102,15 +97,6 @@ class Tickets(Message, frozen=True):
     """Tickets that nobody else has."""
 
     tickets: list[IssuedTicket]
-
-
-class SentReport(Message, frozen=True):
-    """One report."""
-
-    serial: Serial
-    slot: Slot
-    bit: Bit
-    mark: Mark
 
 
 class BatchAnswer(Message, frozen=True):
@@ -160,12 +146,9 @@ def issued(ticket: Ticket) -> IssuedTicket:
     return IssuedTicket(ticket.survey.hex(), ticket.serial, mark, ticket.rounds, ticket.level)
 
 
-class _Sent(msgspec.Struct, forbid_unknown_fields=True):
-    """As `SentReport`, without what packing checks anyway and a pattern would check more slowly."""
+class _Sent(wire.SentReport, frozen=True):
+    """Its mark is checked by packing, which is faster than a pattern."""
 
-    serial: Serial
-    slot: Slot
-    bit: Bit
     mark: str
 
 

@@ -28,7 +28,6 @@ from sudare.collector._messages import (
     EnrolmentRequest,
     Estimates,
     Refusal,
-    SentReport,
     Surveys,
     TicketRequest,
     Tickets,
@@ -38,7 +37,7 @@ from sudare.collector._messages import (
 from sudare.collector._stream import missed
 from sudare.collector._writer import Full
 from sudare.collector.stores import REASONS, StoreUnavailable, Verdict
-from sudare.counting import MAX_ROUNDS, RECORD
+from sudare.counting import MAX_ROUNDS, RECORD, wire
 from sudare.foundations import checks
 
 if TYPE_CHECKING:
@@ -367,7 +366,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         about="One report in JSON is answered 204 when it is durable, counted or counted before. "
         f"A batch is up to {MOST_RECORDS:,} records of {_RECORD_BYTES} bytes (serial: 8 bytes, "
         "slot: 4, bit: 1, mark: 16; little-endian) and is answered 200 with what became of them.",
-        takes=(Content(JSON, SentReport), Content(PACKED, BINARY)),
+        takes=(Content(JSON, wire.SentReport), Content(PACKED, BINARY)),
         more=((200, Content(JSON, BatchAnswer)),),
     ),
     Endpoint(

@@ -13,10 +13,11 @@ import msgspec
 
 from sudare.counting._reports import Report
 from sudare.counting._survey import Survey
-from sudare.counting._tickets import Ticket
+from sudare.counting._tickets import MAX_SERIAL, Ticket
 from sudare.foundations import checks
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Mark = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{22}$")]
 FINAL = frozenset({"too_late", "wrong_mark", "unknown_slot", "malformed"})
 """Refusals that sending again cannot change."""
 _SHORTEST_ROUND, _LONGEST_ROUND = 1e-3, 1e9
@@ -62,6 +63,15 @@ class Description(msgspec.Struct, frozen=True):
     def late(self) -> float:
         """For how long after its round a report is counted."""
         return max(self.grace_seconds, self.late_seconds)
+
+
+class SentReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One report."""
+
+    serial: Annotated[int, msgspec.Meta(ge=0, le=MAX_SERIAL)]
+    slot: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+    bit: Annotated[int, msgspec.Meta(ge=0, le=1)]
+    mark: Mark
 
 
 class _Ticket(msgspec.Struct, frozen=True):
@@ -143,8 +153,7 @@ def read_ticket(line: str | bytes) -> Ticket:
 def report_json(report: Report) -> bytes:
     """A report as a device posts it."""
     mark = mark_text(report.mark)
-    told = {"serial": report.serial, "slot": report.slot, "bit": report.bit, "mark": mark}
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(SentReport(report.serial, report.slot, report.bit, mark))
 
 
 def mark_text(mark: bytes) -> str:

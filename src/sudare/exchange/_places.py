@@ -1,19 +1,23 @@
-"""Where releases are exchanged: a folder, a bucket or a web server, by any fsspec address."""
+"""Where releases are exchanged: a folder, a bucket or a web server, by any fsspec address.
+
+For folders and files of this machine, by their paths, fsspec need not be installed.
+"""
 
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
 
 from sudare.exchange._envelope import LARGEST_RELEASE
 from sudare.foundations import checks
 from sudare.storage.files import replace_file
 
 SUFFIX = ".release"
+_ADDRESS = re.compile("://|::|^(?:data|file|local):")
+"""What fsspec takes for more than a path."""
 
 
 def file_name(party: str, data: bytes, suffix: str = SUFFIX) -> str:
@@ -27,8 +31,10 @@ def put(place: str, name: str, data: bytes) -> str:
     if "://" not in place:
         return _put_file(Path(place), name, data)
     address = f"{place.rstrip('/')}/{name}"
+    from fsspec.implementations.local import LocalFileSystem
+
+    system, path = _system(address)
     with _explained(address):
-        system, path = fsspec.core.url_to_fs(address)
         if isinstance(system, LocalFileSystem):
             return _put_file(Path(path).parent, name, data)
         system.pipe_file(path, data)
@@ -42,9 +48,8 @@ def get_all(
 
     A file of a folder that cannot be read comes as an empty one: it must not stop the others.
     """
+    system, path = _system(place)
     with _explained(place):
-        system, path = fsspec.core.url_to_fs(place)
-        system.invalidate_cache()
         if path.endswith(suffixes) or (system.isfile(path) and not system.isdir(path)):
             found = [path]
         else:
@@ -65,17 +70,15 @@ def get_all(
 
 def exists(place: str) -> bool:
     """Whether there is a file or folder at this address."""
+    system, path = _system(place)
     with _explained(place):
-        system, path = fsspec.core.url_to_fs(place)
-        system.invalidate_cache()
         return bool(system.exists(path))
 
 
 def subfolders(place: str) -> list[str]:
     """The folders within a folder; none if it is not one."""
+    system, path = _system(place)
     with _explained(place):
-        system, path = fsspec.core.url_to_fs(place)
-        system.invalidate_cache()
         if not system.isdir(path):
             return []
         names = [
@@ -84,6 +87,48 @@ def subfolders(place: str) -> list[str]:
         return [
             f"{place.rstrip('/')}/{name.rstrip('/').rpartition('/')[2]}" for name in sorted(names)
         ]
+
+
+class _Files:
+    """This machine's files: as much of fsspec's interface as is used here."""
+
+    exists = staticmethod(os.path.exists)
+    isdir = staticmethod(os.path.isdir)
+    isfile = staticmethod(os.path.isfile)
+    open = staticmethod(open)
+
+    def ls(self, path: str, detail: bool) -> list[Any]:
+        if not stat.S_ISDIR(Path(path).stat().st_mode):
+            return [path]
+        with os.scandir(path) as entries:
+            if not detail:
+                return [each.path for each in entries]
+            return [{"name": each.path, "type": _kind(each)} for each in entries]
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    return "directory" if entry.is_dir(follow_symlinks=False) else "other"
+
+
+def _system(place: str) -> tuple[Any, str]:
+    """What holds a place, without anything it remembers, and the path there."""
+    if _ADDRESS.search(place) is None:
+        return _Files(), _absolute(place)
+    import fsspec
+
+    with _explained(place):
+        system, path = fsspec.core.url_to_fs(place)
+        system.invalidate_cache()
+    return system, path
+
+
+def _absolute(path: str) -> str:
+    """A path as fsspec has it."""
+    if path.startswith("~"):
+        path = os.path.expanduser(path)  # noqa: PTH111 (which keeps an unknown name as it is)
+    elif not path.startswith("/"):
+        path = f"{Path.cwd()}/{'' if path == '.' else path.removeprefix('./')}"
+    return path.rstrip("/") or "/"
 
 
 def _put_file(folder: Path, name: str, data: bytes) -> str:

@@ -27,7 +27,6 @@ from sudare.exchange import (
     Keyring,
     ReleaseInvalid,
     SigningKey,
-    exists,
     file_name,
     load_key,
     load_keyring,
@@ -48,14 +47,13 @@ from sudare.federation._messages import (
 )
 from sudare.federation._metrics import tell_metric
 from sudare.federation._node import Node, read_node
-from sudare.federation._pools import give_answers, give_join, own_pool
+from sudare.federation._pools import give_answers, give_join
 from sudare.foundations import checks
 from sudare.ledger import Ledger
 from sudare.pooling import PoolInvalid
 from sudare.storage.files import replace_file
 from sudare.study import Study, read_study
 
-_MADE_HERE = "made from these rows"
 _log = logging.getLogger("sudare.federation")
 
 
@@ -202,21 +200,10 @@ def _collect(keyring: Keyring, key: SigningKey, study: Study, node: Node) -> lis
     """All that is kept, verified anew: a key may have left the keyring."""
     if "://" not in node.releases:
         Path(node.releases).mkdir(parents=True, exist_ok=True)
-    own, places = key.public.fingerprint, [node.releases]
-    if node.pool:
-        try:
-            pool = own_pool(study, node, key)
-            if exists(pool.folder):  # holds a release once it is finished
-                places.append(pool.folder)
-                keyring = pool.keyring
-        except checks.SudareError as problem:  # whatever is wrong with a plan stops no blend
-            _log.warning("no pooled release: %s", problem)
-    return [
-        site.Checked(each.address, None, _MADE_HERE)
-        if each.trusted is not None and each.trusted.fingerprint == own
-        else each
-        for each in site.collect(places, keyring, study)
-    ]
+    if keyring.holder(key.public.fingerprint) is None:
+        with suppress(checks.InvalidInput):  # the name may be somebody else's
+            keyring = keyring.with_key(node.party, key.public)  # a pool is signed by oneself, too
+    return site.collect([node.releases], keyring, study)
 
 
 def _write_log(node: Node, question: Question | None, made: Answer, detail: str) -> None:

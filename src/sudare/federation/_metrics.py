@@ -69,15 +69,19 @@ def tell_metric(
         # OpenDP's own word for it; the scale was rounded up so that it is ε at most.
         price = max(node.policy.metric_epsilon, noise.loss(float(_STEPS)))
         event = PureEvent(price, unit=study.privacy.unit)
+
+        def make() -> bytes:
+            (steps,) = noise.add_noise([_steps(study, block, theta)])
+            metric = _metric(study, steps, len(block.rows), event.epsilon)
+            return msgspec.json.encode(_Told(about, metric))
+
         for turn in range(node.policy.metric_times):
             request = _request(study, fingerprint, node.party, key, turn)
             if (kept := ledger.kept(request)) is None:
                 receipt = ledger.spend(
                     dataset, event, request=request, purpose=f"metric for study {study.name}"
                 )
-                (steps,) = noise.add_noise([_steps(study, block, theta)])
-                told = _Told(about, _metric(study, steps, len(block.rows), event.epsilon))
-                kept = ledger.keep(receipt, msgspec.json.encode(told))
+                kept, _ = ledger.keep_once(receipt, make)
             told = msgspec.json.decode(kept, type=_Told)
             if told.about == about:
                 return told.metric

@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.05
 def give_join(study: Study, node: Node) -> tuple[Answer, str]:
     """This node's join, the same ever after; and a sentence for its own log."""
     key = load_key(node.key)
-    pool = own_pool(study, node, key)
+    pool = _own_pool(study, node, key)
     with _one_at_a_time(node):
         status, board = _work(pool, node, key)
     return Answer(status="joined", join=board.joins[key.public.fingerprint].data), status.sentence
@@ -40,7 +40,7 @@ def give_join(study: Study, node: Node) -> tuple[Answer, str]:
 def give_answers(question: PoolAnswerQuestion, study: Study, node: Node) -> tuple[Answer, str]:
     """This node's answers to all sessions that could be answered by now, the same ever after."""
     key = load_key(node.key)
-    pool = own_pool(study, node, key)
+    pool = _own_pool(study, node, key)
     with _one_at_a_time(node):
         unusable = _keep(question, pool)
         status, board = _work(pool, node, key)
@@ -55,7 +55,7 @@ def give_answers(question: PoolAnswerQuestion, study: Study, node: Node) -> tupl
     return Answer(status="pooled" if done else "answered", answers=answers), " ".join(words)
 
 
-def own_pool(study: Study, node: Node, key: SigningKey) -> site.Pool:
+def _own_pool(study: Study, node: Node, key: SigningKey) -> site.Pool:
     """The pool of the node's own plan, in a folder beside its releases."""
     plan, ring, own = read_plan(node.pool), load_keyring(node.trust), key.public
     member = plan.member(own.fingerprint)

@@ -63,7 +63,7 @@ grace-seconds = 600.0
 # Folder or address to which the server also writes the releases; nowhere if empty.
 place = ""
 # Carry a pool instead: one noise for everybody, by the plan that each node has (sudare pool new).
-# also-release asks for separate releases as well; they are paid for separately.
+# also-release asks for separate releases, too, for nodes outside the pool; all pay for theirs.
 pool = $pool
 also-release = false
 """)

@@ -10,6 +10,7 @@ from sudare.learners._logistic import PrivateLogisticRegression
 from sudare.learners._moments import (
     MomentsClassifier,
     MomentsRegressor,
+    label_means,
     logistic_from_moments,
     ridge_from_moments,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "PublicScaler",
     "check_bound",
     "inverse",
+    "label_means",
     "logistic_from_moments",
     "read_rows",
     "ridge_from_moments",

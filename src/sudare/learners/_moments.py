@@ -35,8 +35,7 @@ from sudare.learners._recipe import event_of
 from sudare.learners._solvers import BLOCK, Array, Rows
 from sudare.releases import MomentsRelease, Release
 
-_NODES, _WEIGHTS = roots_hermitenorm(80)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_NODES = 80
 
 
 @dataclass(frozen=True)
@@ -276,27 +275,39 @@ def logistic_from_moments(
     return theta
 
 
-def _scores(theta: Array, mean: Array, spread: Array) -> tuple[Array, Array]:
-    """tanh(z/2) at the quadrature nodes of z = θ·x, and spread·θ."""
+def label_means(centre: Array, deviation: Array, nodes: int) -> tuple[Array, ...]:
+    """Means of tanh(z/2) and of its first three derivatives, z normal, by quadrature."""
+    at, weights = _quadrature(nodes)
+    t = np.tanh((centre[..., None] + deviation[..., None] * at) / 2)
+    first = (1 - t * t) / 2
+    third = first * (3 * t * t - 1) / 2
+    return tuple(each @ weights for each in (t, first, -t * first, third))
+
+
+@lru_cache
+def _quadrature(nodes: int) -> tuple[Array, Array]:
+    """Nodes and weights of a standard normal mean."""
+    at, weights = roots_hermitenorm(nodes)
+    return at, weights / weights.sum()
+
+
+def _means(theta: Array, mean: Array, spread: Array) -> tuple[Array, tuple[Array, ...]]:
+    """spread·θ, and the means over z = θ·x."""
     pull = spread @ theta
-    z = mean @ theta + np.sqrt(max(float(theta @ pull), 0.0)) * _NODES
-    return np.tanh(z / 2), pull
+    deviation = np.sqrt(np.maximum(theta @ pull, 0.0))
+    return pull, label_means(mean @ theta, deviation, _NODES)
 
 
 def _mismatch(theta: Array, target: Array, mean: Array, spread: Array) -> Array:
     """target − E[x·t(θ·x)] with t = tanh(·/2): m·E t + Cθ·E t' by Stein's identity."""
-    t, pull = _scores(theta, mean, spread)
-    mismatch: Array = target - mean * (_WEIGHTS @ t) - pull * (_WEIGHTS @ (1 - t * t)) / 2
+    pull, (e0, e1, _, _) = _means(theta, mean, spread)
+    mismatch: Array = target - mean * e0 - pull * e1
     return mismatch
 
 
 def _slope(theta: Array, mean: Array, spread: Array) -> Array:
     """E[xxᵀ·t'(θ·x)], by Stein's identity twice."""
-    t, pull = _scores(theta, mean, spread)
-    first = (1 - t * t) / 2
-    second = -t * first
-    third = first * (3 * t * t - 1) / 2
-    e1, e2, e3 = _WEIGHTS @ first, _WEIGHTS @ second, _WEIGHTS @ third
+    pull, (_, e1, e2, e3) = _means(theta, mean, spread)
     cross = np.outer(mean, pull)
     slope: Array = (
         e1 * (spread + np.outer(mean, mean)) + e2 * (cross + cross.T) + e3 * np.outer(pull, pull)

@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -186,6 +186,20 @@ class Ledger:
         with self._database.transaction() as step:
             self._verify(step)
             return _kept(step, request, part)
+
+    def keep_once(
+        self, receipt: Receipt, make: Callable[[], bytes], part: str = ""
+    ) -> tuple[bytes, bool]:
+        """The release under a receipt, and whether it was kept before; else `make` draws it now."""
+        try:
+            kept = self.kept(receipt.request, part)
+            return (self.keep(receipt, make(), part), False) if kept is None else (kept, True)
+        except LedgerError as problem:
+            # The ledger speaks of its last step, which spent nothing; the spend came before it.
+            said = str(problem).removesuffix("; nothing was spent")
+            raise LedgerError(
+                f"{said}; the spend is on record, and running it again costs nothing more"
+            ) from None
 
     def receipt(self, request: str) -> Receipt | None:
         """The receipt of a request that was charged before, at the price of that time."""

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ import numpy as np
 from sudare.blending import receive
 from sudare.exchange import Keyring, SigningKey, exists, file_name, get_all, put
 from sudare.foundations import checks
-from sudare.ledger import Ledger, LedgerError, Receipt
+from sudare.ledger import Ledger
 from sudare.pooling import (
     ANSWER_SUFFIX,
     JOIN_SUFFIX,
@@ -299,7 +299,8 @@ class _Desk:
                     purpose=f"pool for study {self.pool.study.name}, "
                     f"attempt {self.pool.plan.attempt}",
                 )
-                data = self._draw(board, session, block, secret, receipt, part)
+                make = partial(self._draw, board, session, block, secret)
+                data, _ = self.ledger.keep_once(receipt, make, part)
             elif self._answered_roster(data) != board.roster.digest:
                 raise PoolInvalid(
                     "You answered another list of joins in this attempt: somebody signed two, or "
@@ -344,29 +345,14 @@ class _Desk:
             board.theta(session)  # refuses sums and coefficients that do not fit
         return secret
 
-    def _draw(
-        self,
-        board: Board,
-        session: int,
-        block: Block,
-        secret: Secret,
-        receipt: Receipt,
-        part: str,
-    ) -> bytes:
+    def _draw(self, board: Board, session: int, block: Block, secret: Secret) -> bytes:
         assert block.targets is not None
         targets = block.targets
         if self.pool.study.task == "classification":
             targets = np.where(targets > 0, 1.0, -1.0)
         theta = board.theta(session) if session else None
         noisy = noisy_sums(board, session, block.rows, targets, theta)
-        data = masked_answer(board, session, noisy, theta, secret, self.key)
-        try:
-            return self.ledger.keep(receipt, data, part)
-        except LedgerError as problem:
-            said = str(problem).removesuffix("; nothing was spent")
-            raise LedgerError(
-                f"{said}; the spend is on record, and running it again costs nothing more"
-            ) from None
+        return masked_answer(board, session, noisy, theta, secret, self.key)
 
     def _answered_roster(self, data: bytes) -> str:
         return open_answer(data, self.pool.terms, self.pool.keyring).said.roster

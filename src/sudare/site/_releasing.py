@@ -25,7 +25,7 @@ import numpy as np
 from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
 from sudare.foundations import checks
 from sudare.foundations.privacy import ApproximateEvent, Event, Guarantee, PureEvent, account
-from sudare.ledger import Ledger, LedgerError, Receipt
+from sudare.ledger import Ledger, Receipt
 from sudare.releases import LearnerRelease, MomentsRelease, Release
 from sudare.site._plan import EDITION, SIGNS, ReleasePlan, make_learner
 from sudare.study import Block, Study, raw_content, read_every_row, read_table
@@ -88,22 +88,12 @@ def _publish(
         receipt = None
     if receipt is None:
         receipt = ledger.spend(dataset, planned.event, request=requests[-1], purpose=purpose)
-    request = receipt.request
     sentence = str(account([receipt.event], study.privacy.delta))
-    try:
-        data = ledger.kept(request)
-        repeated = data is not None
-        if data is None:
-            assert block.targets is not None
-            release = _draw(block.rows, block.targets, planned, party)
-            signed = seal_release(release, _certify(planned, receipt), key)
-            data = ledger.keep(receipt, signed)
-    except LedgerError as problem:
-        # The ledger speaks of its last step, which spent nothing; the step before it did.
-        said = str(problem).removesuffix("; nothing was spent")
-        raise LedgerError(
-            f"{said}; the spend is on record, and running it again costs nothing more"
-        ) from None
+
+    def make() -> bytes:
+        return seal_release(_draw(block, planned, party), _certify(planned, receipt), key)
+
+    data, repeated = ledger.keep_once(receipt, make)
     address = put(place, file_name(party, data), data)
     return Published(address, receipt, sentence, repeated)
 
@@ -179,12 +169,13 @@ def try_place(place: str) -> None:
         raise checks.SudareError(f"Cannot write to {place}: {reason}. Nothing was spent") from None
 
 
-def _draw(rows: Any, targets: Any, planned: ReleasePlan, party: str) -> Release:
-    study = planned.study
+def _draw(block: Block, planned: ReleasePlan, party: str) -> Release:
+    study, targets = planned.study, block.targets
     learner = make_learner(study)
+    assert targets is not None
     if study.task == "classification":
         targets = np.where(targets > 0, SIGNS[1], SIGNS[0])
-    made: Release = learner.fit(rows, targets).release(party)
+    made: Release = learner.fit(block.rows, targets).release(party)
     named = msgspec.structs.replace(made.contract, classes=study.target.classes)
     priced = msgspec.structs.replace(made.event, unit=study.privacy.unit)
     if (named, priced) != (study.contract, planned.event):
