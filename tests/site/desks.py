@@ -90,3 +90,12 @@ def next_attempt(made: list[Desk], **terms: Any) -> list[Desk]:
     assert isinstance(plan, PoolPlan)
     other = Pool(pool.study, plan, pool.keyring, pool.place)
     return [Desk(each.name, each.folder, other) for each in made]
+
+
+def finish(made: list[Desk]) -> list[PoolStatus]:
+    """Everybody runs until it is done; what the last run of each said."""
+    for _ in range(5):
+        found = [desk.run() for desk in made]
+        if all(status.state == "done" for status in found):
+            return found
+    raise AssertionError(found)

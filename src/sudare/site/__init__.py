@@ -4,14 +4,8 @@ from sudare.site._blended import blend, blend_unattended
 from sudare.site._model import Model, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
-from sudare.site._pooling import (
-    PartyStatus,
-    Pool,
-    PoolStatus,
-    new_plan,
-    take_part,
-    take_part_unattended,
-)
+from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
+from sudare.site._pooling import take_part, take_part_unattended
 from sudare.site._receiving import Checked, collect, verify
 from sudare.site._releasing import Published, publish, publish_unattended
 from sudare.site._report import render
