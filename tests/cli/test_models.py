@@ -2,6 +2,8 @@ import csv
 import json
 from typing import Any
 
+from tests.support.commands import command
+
 
 def test_blend_predict_and_report(desk: Any) -> None:
     told = desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0")
@@ -29,3 +31,17 @@ def test_learning_together_is_planned(desk: Any) -> None:
     assert len(found["points"]) == 5
     assert (desk.folder / "plan.svg").read_text().startswith("<svg")
     assert "simulated consortia" in " ".join(desk.run(*words, "--runs", "2").split())
+
+
+def test_a_blend_of_nothing_says_that_everything_was_refused(desk: Any) -> None:
+    (desk.folder / "strange").mkdir(exist_ok=True)
+    (desk.folder / "strange" / "x.release").write_text("nonsense")
+    words = ("blend", "0.csv", "--releases", "strange", "--party", "Clinic 0", "--out", "none.json")
+    done = command(desk.folder, *words)
+    assert done.code == 3
+    assert "None of the 1 releases found could be used" in done.out
+    assert "not a signed release" in done.out
+    assert (desk.folder / "none.json").exists()
+    told = command(desk.folder, *words, "--json")
+    assert told.code == 3
+    assert json.loads(told.out)["parties"] == []

@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -14,6 +14,11 @@ from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json, progress
 from sudare.cli.options import OwnKey, StudyFile, TrustFile, Unattended, keyring, write_text
+
+if TYPE_CHECKING:
+    from sudare.site import Story
+
+REFUSED = 3
 
 
 def register(app: typer.Typer, plans: typer.Typer) -> None:
@@ -63,7 +68,13 @@ def blend(
     story = model.story
     if as_json:
         print_json(msgspec.to_builtins(story) | {"model": str(to)})
-        return
+    else:
+        _show_story(story, to)
+    if story.refusals and not story.parties:
+        raise typer.Exit(REFUSED)
+
+
+def _show_story(story: "Story", to: Path) -> None:
     out.print(story.sentence, style="bold")
     table = Table("model", "weight")
     for name, weight in sorted(story.weights.items(), key=lambda item: -item[1])[:8]:

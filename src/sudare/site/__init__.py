@@ -1,7 +1,7 @@
 """An organisation's workflow: release what it may, verify what it receives, blend, predict."""
 
 from sudare.site._blended import blend, blend_unattended
-from sudare.site._model import Model, load_model
+from sudare.site._model import Model, Story, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
 from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
@@ -19,6 +19,7 @@ __all__ = [
     "PoolStatus",
     "Published",
     "ReleasePlan",
+    "Story",
     "blend",
     "blend_unattended",
     "collect",

@@ -109,8 +109,9 @@ def _blended(
     influence = {each.party: each.influence for each in told.releases}
     refusals += [Refusal(what=each.party, reason=each.reason) for each in told.dropped]
     parties = tuple(_party(study, *each, influence) for each in used if each[0].party in influence)
+    none = f"None of the {len(refusals)} releases found could be used: this is the own model."
     story = Story(
-        sentence=told.verdict,
+        sentence=none if refusals and not parties else told.verdict,
         weights=_by_kind(told.candidates),
         parties=parties,
         refusals=tuple(refusals),
