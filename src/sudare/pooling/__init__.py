@@ -12,7 +12,8 @@ it files, `sudare.federation` messages.
     pooled    the result: plan, joins and answers in one file that everybody makes alike
 """
 
-from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
+from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, NewtonStep, read_board
+from sudare.pooling._estimate import Estimated, newton_step
 from sudare.pooling._messages import LARGEST_MESSAGE, PoolInvalid, moment_of, open_answer
 from sudare.pooling._party import (
     Secret,
@@ -42,10 +43,12 @@ __all__ = [
     "LARGEST_MESSAGE",
     "LARGEST_POOLED",
     "Board",
+    "Estimated",
     "HonestCost",
     "Kind",
     "Member",
     "MomentSums",
+    "NewtonStep",
     "NewtonSums",
     "NoiseShares",
     "PoolInvalid",
@@ -58,6 +61,7 @@ __all__ = [
     "make_join",
     "masked_answer",
     "moment_of",
+    "newton_step",
     "noisy_sums",
     "open_answer",
     "open_pooled",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,19 @@ _SAME_THETA = 1e-6
 """Two machines' coefficients that differ by no more come from the same sums."""
 _SKEW = timedelta(minutes=10)
 """Clocks may differ by so much."""
+
+
+class NewtonStep(NamedTuple):
+    """Noisy sums of a Newton session, in units of rows at most 1 long."""
+
+    start: Array
+    """θ₀, the coefficients they were taken at."""
+    score: Array
+    hessian: Array
+    noise_std: float
+    """Of each number of the score."""
+    hessian_noise_std: float
+    """Of the Hessian off its diagonal; √2 times that on it."""
 
 
 @dataclass(frozen=True)
@@ -134,20 +147,25 @@ class Board:
             return said
         return own
 
+    def newton(self, session: int) -> NewtonStep:
+        """What a Newton session says, once all have answered it: sums, where, with which noise."""
+        found, terms = self.sum(session), self.terms.sessions[session]
+        start = np.array(next(iter(self.answers[session].values())).said.theta)
+        sums = read_newton(terms, found, start)
+        std = terms.shares(start).noise_std(len(self.terms.plan.members))
+        return NewtonStep(start, sums.score, sums.hessian, std, std / SESSION_WEIGHT)
+
     def _estimate(self, session: int) -> Array:
-        members, terms = len(self.terms.plan.members), self.terms
+        terms = self.terms
         if session == 1:
             contract, sums = terms.plan.contract, self.moments
             share = contract.constant / contract.full_norm
             rows = self.roster.rows
             found = logistic_from_moments(sums.cross, sums.gram, rows, terms.noise_std, share)
             return agreed_theta(found)
-        before = terms.sessions[session - 1]
-        start = np.array(next(iter(self.answers[session - 1].values())).said.theta)
-        newton = read_newton(before, self.sum(session - 1), start)
-        std = before.shares(start).noise_std(members)
-        found = newton_step(start, newton.score, newton.hessian, std, std / SESSION_WEIGHT).theta
-        return agreed_theta(found)
+        step = self.newton(session - 1)
+        noise = step.noise_std, step.hessian_noise_std
+        return agreed_theta(newton_step(step.start, step.score, step.hessian, *noise).theta)
 
     def _missing(self, there: Iterable[str]) -> tuple[str, ...]:
         keys = set(there)
