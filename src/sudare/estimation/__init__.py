@@ -4,4 +4,8 @@ Pure: arrays and releases in, numbers with intervals out. `sudare.site` reads th
 study, and draws the pages.
 """
 
-__all__: list[str] = []
+from sudare.estimation._description import Description, Quantity, describe
+from sudare.estimation._forms import NoisySums
+from sudare.estimation._summaries import Summaries
+
+__all__ = ["Description", "NoisySums", "Quantity", "Summaries", "describe"]
