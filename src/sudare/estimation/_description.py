@@ -321,7 +321,8 @@ def _notes(found: Description, read: Summaries) -> Iterable[str]:
             "deviations, and of means of numbers in groups, a bound on that); those of "
             "correlations count the noise alone."
         )
-    yield f"Each interval holds its number with probability {found.level:g}. Intervals count {counted}"
+    holds = f"Each interval holds its number with probability {found.level:g}."
+    yield f"{holds} Intervals count {counted}"
     if any(each.clipped for each in quantities(found)):
         yield (
             "A star marks what the noise carried beyond the possible. It is clipped here: shares "
