@@ -112,13 +112,16 @@ def fieller(
     """The ratio and its interval; infinite where the denominator may be zero."""
     square = quantile**2
     a = below**2 - square * below_variance
-    b = top * below - square * covariance
-    c = top**2 - square * top_variance
     with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-        low = np.where(a > 0, (b - root) / a, -np.inf)
-        high = np.where(a > 0, (b + root) / a, np.inf)
-        return np.asarray(top / below), low, high
+        value = top / below
+        noise = top_variance - 2 * value * covariance + value**2 * below_variance
+        spare = top_variance * below_variance - covariance**2
+        # The roots of a·ρ² − 2bρ + c, written so that small noise is not lost beside the numbers.
+        root = quantile * np.sqrt(np.maximum(below**2 * noise - square * spare, 0.0))
+        shift = square * (value * below_variance - covariance)
+        low = np.where(a > 0, value + (shift - root) / a, -np.inf)
+        high = np.where(a > 0, value + (shift + root) / a, np.inf)
+    return value, low, high
 
 
 @dataclass(frozen=True)

@@ -120,11 +120,10 @@ class Variables:
 
     def product(self, first: Variable, second: Variable) -> Form:
         """The mean of the product of two variables."""
-        rest = Variable(0.0, first.weights) * second.offset
-        rest = rest + Variable(0.0, second.weights) * first.offset
         total = Form(first.offset * second.offset)
-        if any(weight != 0.0 for weight in rest.weights.values()):
-            total = total + self.mean(rest)
+        for one, other in ((first, second), (second, first)):
+            if other.offset != 0.0:  # without a constant feature there may be no such mean
+                total = total + self.mean(Variable(0.0, one.weights)) * other.offset
         pairs = (
             self._square(j, k) * (a * b)
             for j, a in first.weights.items()
