@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from sudare.estimation import NoisySums

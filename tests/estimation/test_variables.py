@@ -1,5 +1,5 @@
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from sudare.estimation._variables import ONE, NotReleased, Variable, Variables
