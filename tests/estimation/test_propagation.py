@@ -109,7 +109,7 @@ def test_deviation_and_correlation_of_a_known_law() -> None:
     found = deviation(exact, spreads[0], Form(1.0), 1.96, 3.0)
     assert found.value == pytest.approx(0.5, rel=1e-6)
     pairs = [Paired(mean(k), spreads[k]) for k in (0, 1)]
-    r = correlation(exact, square(0, 1), *pairs, 1.96)
+    r = correlation(exact, square(0, 1), pairs[0], pairs[1], 1.96)
     assert r.value == pytest.approx(0.6, rel=1e-6)
 
 
