@@ -1,7 +1,5 @@
 """The command about everybody's rows: describe. Parse, call, print."""
 
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +8,7 @@ import typer
 from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json
-from sudare.cli.options import OwnKey, StudyFile, TrustFile, keyring, write_text
+from sudare.cli.options import OwnKey, StudyFile, TrustFile, csv_text, keyring, write_text
 
 if TYPE_CHECKING:
     from sudare.estimation import Description
@@ -67,11 +65,7 @@ def describe(
     if page is not None:
         write_text(page, site.render_description(made))
     if tidy is not None:
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(site.CSV_HEADER)
-        writer.writerows(site.csv_rows(made.description))
-        write_text(tidy, file.getvalue())
+        write_text(tidy, csv_text(site.CSV_HEADER, site.csv_rows(made.description)))
     if as_json:
         print_json(msgspec.to_builtins(made))
         return

@@ -188,6 +188,7 @@ CSV_HEADER = (
     "covers",
     "reason",
 )
+"""What the cells of `csv_rows` are."""
 
 
 def csv_rows(found: Description) -> Iterator[tuple[object, ...]]:
