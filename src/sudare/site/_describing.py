@@ -32,6 +32,11 @@ _NO_MOMENTS = (
     "from it"
 )
 _MOST_DECIMALS = 6
+_NAMES_WHOLE = """
+section { overflow-x: auto; } p, li, h1, h2, h3 { overflow-wrap: anywhere; }
+td:nth-child(-n+2) { overflow-wrap: normal; }
+"""
+"""On a phone numbers wrap before the names of columns do."""
 MISSING = "missing"
 
 
@@ -227,7 +232,7 @@ def render_description(made: Described) -> str:
     sections += [_notes(found), _sources(made), _about(made)]
     return _PAGE.format(
         title=escape(f"{found.study}: table 1"),
-        style=_STYLE + charts.STYLE,
+        style=_STYLE + charts.STYLE + _NAMES_WHOLE,
         body="\n".join(part for part in sections if part),
     )
 
