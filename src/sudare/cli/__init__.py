@@ -22,6 +22,7 @@ from sudare import __version__
 from sudare.cli import (
     collector,
     counting,
+    descriptions,
     federation,
     models,
     pool,
@@ -183,6 +184,7 @@ releases.register(app)
 pool.register(app)
 counting.register(app)
 models.register(app, counting.plans)
+descriptions.register(app)
 
 
 def main() -> None:

@@ -1,10 +1,7 @@
 """Commands about models: plan, blend, predict, report. Parse, call, print."""
 
-import csv
 import dataclasses
-import io
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +10,15 @@ import typer
 from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json, progress
-from sudare.cli.options import OwnKey, StudyFile, TrustFile, Unattended, keyring, write_text
+from sudare.cli.options import (
+    OwnKey,
+    StudyFile,
+    TrustFile,
+    Unattended,
+    csv_text,
+    keyring,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from sudare.site import Story
@@ -108,7 +113,7 @@ def predict(
     if made.study.task == "classification":
         header.append("probability")
         columns.append(made.predict_proba(data)[:, 1].tolist())
-    write_text(to, _csv(header, zip(*columns, strict=True)))
+    write_text(to, csv_text(header, zip(*columns, strict=True)))
     out.print(f"Wrote {len(predicted)} predictions to {to}.")
 
 
@@ -128,7 +133,7 @@ def report(
     write_text(to, site.render(made))
     if coefficients is not None:
         rows = ((e.feature, e.unit, e.effect, e.odds_ratio) for e in made.effects())
-        write_text(coefficients, _csv(["feature", "unit", "effect", "odds_ratio"], rows))
+        write_text(coefficients, csv_text(["feature", "unit", "effect", "odds_ratio"], rows))
     out.print(f"Wrote {to}: open it in a browser, or print it.")
 
 
@@ -183,11 +188,3 @@ def plan_learn(
         f"law. Pooled noise is about {found.noise_share:.0%} of a typical signal; choosing among "
         f"the parties' models by own rows costs at most {found.aggregation_cost:.3f} in log loss."
     )
-
-
-def _csv(header: list[str], rows: Iterable[Iterable[object]]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return file.getvalue()

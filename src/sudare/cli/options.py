@@ -1,6 +1,9 @@
 """Options and files that several commands share."""
 
+import csv
+import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +47,15 @@ def keyring(trust: Path, key: Path, own_name: str = "yourself") -> "Keyring":
     if public is None or ring.holder(public.fingerprint) is not None:
         return ring
     return ring.with_key(own_name, public)
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as the text of a CSV file."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return file.getvalue()
 
 
 def write_text(path: Path, text: str) -> None:

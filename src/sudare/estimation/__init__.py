@@ -4,4 +4,24 @@ Pure: arrays and releases in, numbers with intervals out. `sudare.site` reads th
 study, and draws the pages.
 """
 
-__all__: list[str] = []
+from sudare.estimation._description import (
+    CategorySummary,
+    Description,
+    LevelSummary,
+    NumberSummary,
+    Quantity,
+    describe,
+)
+from sudare.estimation._forms import NoisySums
+from sudare.estimation._summaries import Summaries
+
+__all__ = [
+    "CategorySummary",
+    "Description",
+    "LevelSummary",
+    "NoisySums",
+    "NumberSummary",
+    "Quantity",
+    "Summaries",
+    "describe",
+]

@@ -1,6 +1,16 @@
 """An organisation's workflow: release what it may, verify what it receives, blend, predict."""
 
 from sudare.site._blended import blend, blend_unattended
+from sudare.site._describing import (
+    CSV_HEADER,
+    Described,
+    csv_rows,
+    describe_releases,
+    outcome_title,
+    render_description,
+    shown,
+    table_lines,
+)
 from sudare.site._model import Model, Story, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
@@ -11,7 +21,9 @@ from sudare.site._releasing import Published, publish, publish_unattended
 from sudare.site._report import render
 
 __all__ = [
+    "CSV_HEADER",
     "Checked",
+    "Described",
     "LearningPlan",
     "Model",
     "PartyStatus",
@@ -23,13 +35,19 @@ __all__ = [
     "blend",
     "blend_unattended",
     "collect",
+    "csv_rows",
+    "describe_releases",
     "load_model",
     "make_learner",
     "new_plan",
+    "outcome_title",
     "plan_learning",
     "publish",
     "publish_unattended",
     "render",
+    "render_description",
+    "shown",
+    "table_lines",
     "take_part",
     "take_part_unattended",
     "verify",

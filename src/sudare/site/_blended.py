@@ -7,7 +7,6 @@ error there. Where others can see whether a model was made, `blend_unattended` a
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,7 +29,7 @@ from sudare.site._model import (
     Story,
     is_sound,
 )
-from sudare.site._receiving import Checked
+from sudare.site._receiving import Checked, counted_once, shown_name
 from sudare.study import Block, Study, read_every_row, read_table
 
 Array = NDArray[np.float64]
@@ -134,7 +133,9 @@ def _constant(block: Block, study: Study, checked: Sequence[Checked], own: _Self
     theta = np.zeros(contract.dimension)
     if contract.constant > 0:
         theta[-1] = score / contract.constant
-    refusals = [Refusal(what=_name(each), reason=each.problem or "not blended") for each in checked]
+    refusals = [
+        Refusal(what=shown_name(each), reason=each.problem or "not blended") for each in checked
+    ]
     alone = Component(name="own model", weight=1.0, coefficients=tuple(theta.tolist()))
     story = Story(
         sentence=f"{why}: this model predicts their average for everyone.",
@@ -162,52 +163,20 @@ def _usable(
 ) -> tuple[list[tuple[Release, str]], list[Refusal]]:
     """Releases under their signers' names: what a release calls itself cannot be checked."""
     used, refusals = [], []
-    for each in _counted_once(checked):
+    for each in counted_once(checked):
         if each.trusted is None:
-            refusals.append(Refusal(what=_name(each), reason=each.problem or "not valid"))
+            refusals.append(Refusal(what=shown_name(each), reason=each.problem or "not valid"))
         elif own.made(each.trusted):
-            refusals.append(Refusal(what=_name(each), reason="made from these rows"))
+            refusals.append(Refusal(what=shown_name(each), reason="made from these rows"))
         else:
             named = msgspec.structs.replace(each.trusted.release, party=each.trusted.signer)
             try:
                 named = _of_others(named, own, rows, targets)
             except checks.InvalidInput as problem:
-                refusals.append(Refusal(what=_name(each), reason=str(problem)))
+                refusals.append(Refusal(what=shown_name(each), reason=str(problem)))
             else:
                 used.append((named, each.trusted.release.party))
     return used, refusals
-
-
-def _counted_once(checked: Sequence[Checked]) -> list[Checked]:
-    """Nobody's rows count twice: what is in a pool is set aside elsewhere, and of pools that share
-    a member the one with most rows is used."""
-    pools = [each for each in checked if each.trusted is not None and _members(each)]
-    pools.sort(key=lambda each: (-_release(each).n, _release(each).party, each.address))
-    covered: set[str] = set()
-    used = set()
-    for each in pools:
-        if covered.isdisjoint(_members(each)):
-            covered |= _members(each)
-            used.add(each.address)
-    found = []
-    for each in checked:
-        shared = each.trusted is not None and (
-            each.trusted.fingerprint in covered or (_members(each) and each.address not in used)
-        )
-        why = "its rows are in a pooled release that is used"
-        found.append(Checked(each.address, None, why) if shared else each)
-    return found
-
-
-def _release(checked: Checked) -> Release:
-    assert checked.trusted is not None
-    return checked.trusted.release
-
-
-def _members(checked: Checked) -> frozenset[str]:
-    """Whose rows are in a pooled release; nobody's for any other."""
-    release = _release(checked)
-    return frozenset(release.members if isinstance(release, PooledRelease) else ())
 
 
 def _of_others(release: Release, own: _Self, rows: Array, targets: NDArray[Any]) -> Release:
@@ -221,12 +190,6 @@ def _of_others(release: Release, own: _Self, rows: Array, targets: NDArray[Any])
     if own.key not in release.members:
         return release
     return without(release, own.key, rows, targets)
-
-
-def _name(checked: Checked) -> str:
-    """The name of a file, which others chose, as a text that can be written and shown."""
-    name = Path(checked.address).name
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
 
 _KINDS = {

@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from sudare.foundations.gaussian import concentrated_rho
 from sudare.foundations.privacy import ApproximateEvent, ConcentratedEvent, Event, PureEvent
 from sudare.foundations.seal import plan_seal
 from sudare.pooling import LARGEST_POOLED, PoolInvalid, is_pooled, trust_pooled
-from sudare.releases import LearnerRelease, Release
+from sudare.releases import LearnerRelease, PooledRelease, Release
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.study import Study
 
@@ -133,6 +134,44 @@ def _unless_replaced(each: Checked, latest: dict[str, Checked]) -> Checked:
 def _moment(checked: Checked) -> tuple[str, str]:
     assert checked.trusted is not None
     return checked.trusted.signed.certificate.moment, checked.address
+
+
+def shown_name(checked: Checked) -> str:
+    """The name of a file, which others chose, as a text that can be written and shown."""
+    name = Path(checked.address).name
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+
+
+def counted_once(checked: Sequence[Checked]) -> list[Checked]:
+    """Nobody's rows count twice: what is in a pool is set aside elsewhere, and of pools that share
+    a member the one with most rows is used."""
+    pools = [each for each in checked if each.trusted is not None and _members(each)]
+    pools.sort(key=lambda each: (-_release(each).n, _release(each).party, each.address))
+    covered: set[str] = set()
+    used = set()
+    for each in pools:
+        if covered.isdisjoint(_members(each)):
+            covered |= _members(each)
+            used.add(each.address)
+    found = []
+    for each in checked:
+        shared = each.trusted is not None and (
+            each.trusted.fingerprint in covered or (_members(each) and each.address not in used)
+        )
+        why = "its rows are in a pooled release that is used"
+        found.append(Checked(each.address, None, why) if shared else each)
+    return found
+
+
+def _release(checked: Checked) -> Release:
+    assert checked.trusted is not None
+    return checked.trusted.release
+
+
+def _members(checked: Checked) -> frozenset[str]:
+    """Whose rows are in a pooled release; nobody's for any other."""
+    release = _release(checked)
+    return frozenset(release.members if isinstance(release, PooledRelease) else ())
 
 
 def _check_against(signed: SignedRelease, study: Study) -> None:
