@@ -7,6 +7,7 @@ only; there is no way to put rows into them.
     LearnerRelease   coefficients of a private regression, or one draw from a posterior
     MomentsRelease   noisy Σyx and Σxxᵀ, from which others can learn more than from coefficients
     PooledRelease    the same over the rows of several organisations, with one noise for all
+    PooledLearner    coefficients of a regression over the rows of several organisations
 """
 
 import math
@@ -155,6 +156,26 @@ class LearnerRelease(_Release, frozen=True, tag_field="kind", tag="learner/1"):
         return len(self.coefficients)
 
 
+class PooledLearner(LearnerRelease, frozen=True, kw_only=True, tag="pooled-learner/1"):
+    """Coefficients learnt from the rows of several organisations, with one noise for all of them.
+
+    Like a `PooledRelease` it is computed from what all of them signed. No member can take its own
+    part off it: it is no sum.
+    """
+
+    members: tuple[str, ...]
+    """Fingerprints of their signing keys."""
+    sizes: tuple[int, ...]
+    """Rows of each; public."""
+    delta: float = 1e-6
+    honest: tuple[tuple[int, float], ...] = ()
+    """Pairs (h, ε): what holds at `delta` if h members keep their share of the noise secret."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_sizes(self.members, self.sizes, self.n)
+
+
 class MomentsRelease(_Release, frozen=True, tag_field="kind", tag="moments/1"):
     """Noisy sums over rows x with ‖x‖ ≤ 1 and targets |y| ≤ 1, in units of the contract's bounds.
 
@@ -218,8 +239,7 @@ class PooledRelease(MomentsRelease, frozen=True, kw_only=True, tag="pooled/1"):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive(apart_noise_std=self.apart_noise_std, apart_radius=self.apart_radius)
-        if len(self.members) != len(self.sizes) or sum(self.sizes) != self.n:
-            raise checks.InvalidInput("Expected the sizes of all members, adding up to n")
+        _check_sizes(self.members, self.sizes, self.n)
 
     @property
     def numbers(self) -> int:
@@ -228,7 +248,9 @@ class PooledRelease(MomentsRelease, frozen=True, kw_only=True, tag="pooled/1"):
 
 
 Release = LearnerRelease | MomentsRelease
-"""What one party can sign; a pooled release is moments, too, to whoever blends."""
+"""What one party can sign; a pooled release is one of them, too, to whoever blends."""
+Pooled = PooledRelease | PooledLearner
+"""What only several can make."""
 
 
 def without(release: PooledRelease, member: str, table: Array, targets: Any) -> PooledRelease:
@@ -268,6 +290,22 @@ def without(release: PooledRelease, member: str, table: Array, targets: Any) -> 
     )
 
 
+def without_rows(release: PooledLearner, member: str) -> PooledLearner:
+    """Coefficients of a pool as one of its members blends them: as what the others know.
+
+    Its own rows remain in what was learnt, one part of many; they do not count a second time.
+    """
+    if release.members.count(member) != 1 or len(release.members) == 1:
+        raise checks.InvalidInput("Expected a member of this pool, and others in it")
+    place = release.members.index(member)
+    return msgspec.structs.replace(
+        release,
+        n=release.n - release.sizes[place],
+        members=release.members[:place] + release.members[place + 1 :],
+        sizes=release.sizes[:place] + release.sizes[place + 1 :],
+    )
+
+
 def shortening(table: Array, row_norm: float) -> tuple[Array, Array]:
     """The table, and for each row the factor ≤ 1 that brings it within `row_norm`.
 
@@ -283,6 +321,11 @@ def shortening(table: Array, row_norm: float) -> tuple[Array, Array]:
         table[huge] *= _HUGE / np.abs(table[huge]).max(axis=1, keepdims=True)
         norms[huge] = np.linalg.norm(table[huge], axis=1)
     return table, limit / np.maximum(norms, limit)
+
+
+def _check_sizes(members: tuple[str, ...], sizes: tuple[int, ...], n: int) -> None:
+    if len(members) != len(sizes) or sum(sizes) != n:
+        raise checks.InvalidInput("Expected the sizes of all members, adding up to n")
 
 
 def _check_numbers(size: int, **named: tuple[float, ...]) -> None:

@@ -86,6 +86,12 @@ class Pool:
     def board(self) -> Board:
         return pooling.read_board(self.files.items(), self.terms, self.keyring)
 
+    def theta(self, session: int) -> NDArray[np.float64]:
+        """Where a session that is evaluated at coefficients is evaluated."""
+        found = self.board().theta(session)
+        assert found is not None
+        return found
+
     def join(self, *members: Party) -> None:
         for each in members or self.members:
             secret = pooling.make_join(self.terms, each.key, len(each.table), each.name)
@@ -94,7 +100,7 @@ class Pool:
 
     def answer(self, session: int = 0, *members: Party) -> None:
         board = self.board()
-        theta = board.theta(session) if session else None
+        theta = board.theta(session)
         for each in members or self.members:
             rows, own = len(each.table), each.fingerprint
             secret = self.secrets[each.name]

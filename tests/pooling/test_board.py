@@ -258,7 +258,7 @@ class TestHostileMembers:
         here.join()
         here.answer(0)
         b = here.members[1]
-        theta = tuple((here.board().theta(1) + np.array([1e-4, 0.0, 0.0])).tolist())
+        theta = tuple((here.theta(1) + np.array([1e-4, 0.0, 0.0])).tolist())
         said = resigned(here, b, 0, session=1, theta=theta, vector=bytes(72))
         here.files["odd.answer"] = said
         with pytest.raises(PoolInvalid, match="Clinic B evaluated session 1 at other coefficients"):
@@ -269,12 +269,12 @@ class TestHostileMembers:
         here = pool(kind="logistic")
         here.join()
         here.answer(0)
-        own = here.board().theta(1)
+        own = here.theta(1)
         here.answer(1, here.members[0])
         other = own + np.array([2.0**-21, 0.0, 0.0])
         said = resigned(here, here.members[0], 1, theta=tuple(other.tolist()))
         here.files["Clinic A-1.answer"] = said
-        assert here.board().theta(1).tolist() == other.tolist()
+        assert here.theta(1).tolist() == other.tolist()
         here.answer(1, *here.members[1:])
         here.board().sum(1)
         here.files["Clinic A-1.answer"] = resigned(
@@ -295,7 +295,6 @@ class TestHostileMembers:
             here.files[f"{b.name}-{session}.answer"] = resigned(
                 here, b, session, vector=words.astype("<u8").tobytes()
             )
-            theta = here.board().theta(session + 1)
-            assert np.linalg.norm(theta) <= 16
+            assert np.linalg.norm(here.theta(session + 1)) <= 16
             here.answer(session + 1)
         assert here.board().session is None

@@ -54,15 +54,17 @@ def exact_epsilon(mu: Any, delta: float) -> Any:
 
 
 class TestPrice:
-    @pytest.mark.parametrize("kind", ["moments", "logistic"])
+    @pytest.mark.parametrize("kind", ["moments", "logistic", "gradients"])
     @pytest.mark.parametrize(("many", "colluders"), [(3, 1), (5, 0), (10, 5), (100, 0)])
     def test_the_curve_against_fifty_digits(self, many: int, colluders: int, kind: str) -> None:
-        """μ(h) = μ·√((M − c)/h) on the Gaussian curve, but for a millionth."""
+        """μ(h) = μ·√((M − c)/h) on the Gaussian curve, but for a millionth; thirty sessions are
+        each a little farther from Gaussian noise."""
         here = terms(many, colluders=colluders, kind=kind)
         mu = exact_mu(1.0, 1e-6)
         for honest, epsilon in here.curve:
             ideal = exact_epsilon(mu * mp.sqrt(mpf(here.plan.honest) / honest), 1e-6)
-            assert float(ideal) == pytest.approx(epsilon, rel=3e-6)
+            close = 1e-5 if kind == "gradients" else 3e-6
+            assert float(ideal) == pytest.approx(epsilon, rel=close)
 
     @pytest.mark.parametrize("honest", [1, 2, 4])
     def test_the_price_is_what_the_event_states(self, honest: int) -> None:

@@ -17,7 +17,7 @@ from sudare.foundations.checks import InvalidInput
 from sudare.foundations.randomness import seeded
 from sudare.pooling import NoiseShares, PoolTerms, Session, pooled_release, session_steps
 from sudare.pooling._sums import agreed_theta, read_moments, read_newton
-from sudare.releases import Contract
+from sudare.releases import Contract, PooledRelease
 from tests.pooling import pools
 from tests.pooling.pools import CLASSES, NUMBERS, Party, Pool
 
@@ -164,7 +164,7 @@ class TestWholePools:
         pool = Pool(who, pools.plan(who, contract, kind=kind, colluders=1))
         board = pool.run()
         for number, here in enumerate(pool.terms.sessions):
-            theta = board.theta(number) if number else None
+            theta = board.theta(number)
             shares = known.drawn[many * number : many * (number + 1)]
             plain = [
                 session_steps(here, contract, each.table, each.targets, theta).tolist()
@@ -187,6 +187,7 @@ class TestWholePools:
         who = pools.parties(3, NUMBERS)
         board = Pool(who, pools.plan(who, NUMBERS)).run()
         release = pooled_release(board)
+        assert isinstance(release, PooledRelease)
         every = [naive_moments(NUMBERS, each) for each in who]
         rough = 3 * 2.0 ** board.terms.sessions[0].shares().grid_exponent
         assert release.cross_vector == pytest.approx(sum(m["cross"] for m in every), abs=rough)
@@ -300,11 +301,11 @@ class TestAgreedCoefficients:
     def test_are_short_and_on_a_grid(self) -> None:
         rng = seeded(8)
         for size in (1e-9, 1.0, 15.9, 16.0, 1e9, 1e300):
-            theta = agreed_theta(size * rng.standard_normal(5))
+            theta = agreed_theta(size * rng.standard_normal(5), 16.0)
             assert math.hypot(*theta) <= 16.0
             assert np.array_equal(np.rint(theta * 2**20), theta * 2**20)
-        assert agreed_theta(np.array([0.1, -0.2])) == pytest.approx([0.1, -0.2], abs=1e-6)
+        assert agreed_theta(np.array([0.1, -0.2]), 16.0) == pytest.approx([0.1, -0.2], abs=1e-6)
 
     @pytest.mark.parametrize("wrong", [math.nan, math.inf])
     def test_of_what_is_no_number(self, wrong: float) -> None:
-        assert agreed_theta(np.array([1.0, wrong])).tolist() == [0.0, 0.0]
+        assert agreed_theta(np.array([1.0, wrong]), 16.0).tolist() == [0.0, 0.0]

@@ -94,7 +94,7 @@ def next_attempt(made: list[Desk], **terms: Any) -> list[Desk]:
 
 def finish(made: list[Desk]) -> list[PoolStatus]:
     """Everybody runs until it is done; what the last run of each said."""
-    for _ in range(5):
+    for _ in range(5 + len(made[0].pool.terms.sessions)):
         found = [desk.run() for desk in made]
         if all(status.state == "done" for status in found):
             return found

@@ -11,7 +11,7 @@ from sudare.exchange import ReleaseInvalid, get_all, put
 from sudare.foundations.checks import InvalidInput
 from sudare.ledger import BudgetExceeded, Ledger
 from sudare.pooling import NoiseShares, PoolInvalid
-from sudare.releases import PooledRelease
+from sudare.releases import PooledLearner, PooledRelease
 from sudare.study import read_table
 from tests.site.clinics import classes, numbers
 from tests.site.desks import Desk, desks, finish, next_attempt
@@ -70,6 +70,28 @@ def test_everybody_gets_the_same_sum_of_all_rows_and_all_shares(
     before = contents(made[0].pool.folder)
     assert finish(made)[0].address == last[0].address
     assert contents(made[0].pool.folder) == before
+
+
+@pytest.mark.parametrize("study", [classes(epsilon=2.0), numbers()], ids=["classes", "numbers"])
+def test_gradients_walk_through_files_to_one_release(tmp_path: Path, study: Any) -> None:
+    made = desks(tmp_path, study=study, kind="gradients", colluders=1)
+    runs = [desk.run() for desk in made]
+    assert [status.charged for status in runs] == [False, False, True]
+    last, pool = finish(made)[0], made[0].pool
+    assert [len(party.answered) for party in last.parties] == [30, 30, 30]
+    assert [desk.spent() for desk in made] == [1, 1, 1]
+    board = pool.board()
+    (data,) = [data for _, data in get_all(last.address or "")]
+    found = site.verify(data, pool.keyring, study).release
+    assert isinstance(found, PooledLearner)
+    assert found.theta == pytest.approx(board.descent.result(board.visited), rel=1e-12)
+    checked = site.collect([pool.place], pool.keyring, study)
+    own = made[0].key.public.fingerprint
+    model = site.blend(made[0].data, study, checked, party="Clinic A", key=own)
+    ((party,), others) = (model.story.parties, found.n - found.sizes[found.members.index(own)])
+    assert (party.rows, party.honest) == (others, found.honest)
+    with pytest.raises(InvalidInput, match="coefficients"):
+        site.describe_releases(checked, study)
 
 
 def test_a_pool_over_any_address(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 REFUSED, WAITING = 3, 4
 _RUN = "run"
 _NAMELESS = "yourself"
+_MOST_COLUMNS = 4
+"""Of answers, one for each session."""
 PlanFile = Annotated[Path, typer.Option("--plan", help="The plan that all parties share.")]
 KeyFile = Annotated[Path, typer.Option("--key", help="Your signing key.")]
 
@@ -72,10 +74,11 @@ def pool_new(
         typer.Option(help="ε that holds even if nobody else is honest, or the masks are broken."),
     ] = None,
     kind: Annotated[
-        Literal["moments", "logistic"],
+        Literal["moments", "logistic", "gradients"],
         typer.Option(
             help="moments: one sum. logistic: two more, of the gradient and curvature of a "
-            "logistic regression of all rows."
+            "logistic regression of all rows. gradients: thirty small sums, steps towards a "
+            "regression of all rows; for many features (about 30 or more)."
         ),
     ] = "moments",
     epsilon: Annotated[
@@ -215,11 +218,17 @@ def _finish(found: "PoolStatus", pool: "Pool", as_json: bool) -> None:
 
 def _show_status(found: "PoolStatus", pool: "Pool") -> None:
     sessions = len(found.parties[0].answered)
+    many = sessions > _MOST_COLUMNS
     answers = [f"answered {k + 1}" for k in range(sessions)] if sessions > 1 else ["answered"]
-    table = Table("party", "rows", "joined (UTC)", *answers, title=_name(pool.terms))
+    heads = ["sessions", "last answer (UTC)"] if many else answers
+    table = Table("party", "rows", "joined (UTC)", *heads, title=_name(pool.terms))
     for party in found.parties:
-        moments = [_short(moment) for moment in (party.joined, *party.answered)]
-        table.add_row(party.name, "" if party.rows is None else str(party.rows), *moments)
+        cells = [_short(moment) for moment in party.answered]
+        if many:
+            done = [moment for moment in party.answered if moment]
+            cells = [f"{len(done)} of {sessions}", _short(max(done, default=None))]
+        rows = "" if party.rows is None else str(party.rows)
+        table.add_row(party.name, rows, _short(party.joined), *cells)
     out.print(table)
     for problem in found.problems:
         out.print(f"Not used: {problem}", style="yellow", soft_wrap=True)
@@ -259,7 +268,7 @@ def _preview(terms: "PoolTerms") -> dict[str, Any]:
         "epsilon": terms.plan.epsilon,
         "delta": terms.plan.delta,
         "parameters": parameters(terms),
-        "noise_gain": _gain(terms),
+        "noise_gain": None if terms.plan.kind == "gradients" else _gain(terms),
         "curve": [{"honest": each.honest, "epsilon": each.epsilon} for each in terms.curve],
     }
 
@@ -277,16 +286,17 @@ def _show_preview(terms: "PoolTerms") -> None:
     plan, many = terms.plan, len(terms.plan.members)
     out.print(Text.assemble("Digest, to compare by phone: ", (terms.digest[:12], "bold")))
     numbers = sum(session.entries for session in terms.sessions)
-    if len(plan.split) == 1:
-        gain = (
-            f"{many} separate releases at the same ε, added up, would have about "
-            f"{_gain(terms):.1f} times as much"
-        )
-    else:
-        gain = f"they get {plan.split[0]:.0%} of the budget, and two steps towards a model the rest"
+    gain = {
+        "moments": f"{many} separate releases at the same ε, added up, would have about "
+        f"{_gain(terms):.1f} times as much",
+        "logistic": f"they get {plan.split[0]:.0%} of the budget, and two steps towards a model "
+        "the rest",
+        "gradients": "each is a step towards a regression of all rows",
+    }[plan.kind]
+    what = "Each sum has" if plan.kind == "gradients" else "The moments have"
     out.print(
         f"{many} organisations sum {numbers} numbers in {len(terms.sessions)} "
-        f"session{'s' * (len(terms.sessions) > 1)}. The moments have noise of standard deviation "
+        f"session{'s' * (len(terms.sessions) > 1)}. {what} noise of standard deviation "
         f"{terms.noise_std:.3g} (in their own units); {gain}. No row was read.",
         soft_wrap=True,
     )

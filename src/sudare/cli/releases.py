@@ -131,7 +131,7 @@ def explain(
     signer's claim: 'sudare verify --study' checks that.
     """
     from sudare import site
-    from sudare.releases import PooledRelease
+    from sudare.releases import Pooled
 
     found = site.collect([path], keyring(trust, key))
     if not found:
@@ -141,7 +141,7 @@ def explain(
         raise checks.InvalidInput(f"{path}: {checked.problem}")
     certificate, made = checked.trusted.signed.certificate, checked.trusted.release
     # A pool's certificate is computed from the plan that all have signed, not read.
-    pooled = isinstance(made, PooledRelease)
+    pooled = isinstance(made, Pooled)
     if as_json:
         claimed = {"parameters": certificate.parameters, "parameters_checked": pooled}
         print_json(_checked_dict(checked) | claimed)

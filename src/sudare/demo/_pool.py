@@ -75,4 +75,5 @@ def simulated_pool(
         data = masked_answer(board, 0, (steps + share).tolist(), None, secret, key)
         answers.append((ANSWER_SUFFIX, data))
     release = pooled_release(read_board(joins + answers, terms, ring))
+    assert isinstance(release, PooledRelease)
     return msgspec.structs.replace(release, simulated=True)

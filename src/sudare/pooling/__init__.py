@@ -13,6 +13,7 @@ it files, `sudare.federation` messages.
 """
 
 from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, NewtonStep, read_board
+from sudare.pooling._descent import Descent
 from sudare.pooling._estimate import Estimated, newton_step
 from sudare.pooling._messages import LARGEST_MESSAGE, PoolInvalid, moment_of, open_answer
 from sudare.pooling._party import (
@@ -43,6 +44,7 @@ __all__ = [
     "LARGEST_MESSAGE",
     "LARGEST_POOLED",
     "Board",
+    "Descent",
     "Estimated",
     "HonestCost",
     "Kind",

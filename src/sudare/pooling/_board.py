@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sudare.calibration import SESSION_WEIGHT
 from sudare.exchange import Keyring
 from sudare.learners import logistic_from_moments
+from sudare.pooling._descent import Descent
 from sudare.pooling._estimate import newton_step
 from sudare.pooling._masks import Roster, Seat, add_up
 from sudare.pooling._messages import (
@@ -28,8 +29,14 @@ from sudare.pooling._messages import (
     open_answer,
     open_join,
 )
-from sudare.pooling._sessions import PoolTerms
-from sudare.pooling._sums import MomentSums, agreed_theta, read_moments, read_newton
+from sudare.pooling._sessions import FARTHEST_THETA, LARGEST_THETA, PoolTerms
+from sudare.pooling._sums import (
+    MomentSums,
+    agreed_theta,
+    read_gradient,
+    read_moments,
+    read_newton,
+)
 
 Array = NDArray[np.float64]
 _Signed = TypeVar("_Signed", SignedJoin, SignedAnswer)
@@ -129,13 +136,20 @@ class Board:
         """The first session's sum."""
         return read_moments(self.terms.sessions[0], self.sum(0))
 
-    def theta(self, session: int) -> Array:
-        """Where a Newton session is evaluated: what all earlier sums point to.
+    @property
+    def descent(self) -> Descent:
+        """How gradient sessions walk; a function of public numbers, once all have joined."""
+        return Descent.of(self.terms, self.roster.rows)
+
+    def theta(self, session: int) -> Array | None:
+        """Where a session is evaluated, what all earlier sums point to; nowhere for moments.
 
         Floats differ between machines in their last digits; so the first answer decides, if its
         coefficients are what these sums give but for rounding. Others are refused: the sum would be
         as private as any, but of no use.
         """
+        if not self.terms.sessions[session].longest_theta:
+            return None
         own = self._estimate(session)
         for each in self.answers[session].values():
             said = np.array(each.said.theta)
@@ -150,22 +164,53 @@ class Board:
     def newton(self, session: int) -> NewtonStep:
         """What a Newton session says, once all have answered it: sums, where, with which noise."""
         found, terms = self.sum(session), self.terms.sessions[session]
-        start = np.array(next(iter(self.answers[session].values())).said.theta)
+        start = self._evaluated_at(session)
         sums = read_newton(terms, found, start)
         std = terms.shares(start).noise_std(len(self.terms.plan.members))
         return NewtonStep(start, sums.score, sums.hessian, std, std / SESSION_WEIGHT)
 
+    def gradient(self, session: int) -> Array:
+        """The sum of a gradient session, once all have answered it."""
+        found = read_gradient(self.terms.sessions[session], self.sum(session))
+        length, most = float(np.linalg.norm(found)), self.descent.longest_sum
+        if length > most:
+            raise PoolInvalid(
+                f"The sum of session {session} is {length:.3g} long, and no rows with this noise "
+                f"give more than {most:.3g}: somebody answered with numbers that are not a sum of "
+                "rows. Nobody can tell who"
+            )
+        return found
+
+    @cached_property
+    def visited(self) -> Array:
+        """Where each gradient session led; every one began where the one before had ended."""
+        sessions = range(len(self.terms.sessions))
+        for number in sessions:
+            self.theta(number)  # refuses coefficients that do not fit
+        return np.array([self._estimate(number + 1) for number in sessions])
+
+    def _evaluated_at(self, session: int) -> Array:
+        return np.array(next(iter(self.answers[session].values())).said.theta)
+
     def _estimate(self, session: int) -> Array:
+        """Where all sessions before this one lead."""
         terms = self.terms
+        if terms.plan.kind == "gradients":
+            if session == 0:
+                return np.zeros(terms.plan.contract.dimension)
+            step = self.descent.step / self.roster.rows
+            moved = self._evaluated_at(session - 1) - step * self.gradient(session - 1)
+            return agreed_theta(moved, FARTHEST_THETA)
         if session == 1:
             contract, sums = terms.plan.contract, self.moments
             share = contract.constant / contract.full_norm
             rows = self.roster.rows
             found = logistic_from_moments(sums.cross, sums.gram, rows, terms.noise_std, share)
-            return agreed_theta(found)
-        step = self.newton(session - 1)
-        noise = step.noise_std, step.hessian_noise_std
-        return agreed_theta(newton_step(step.start, step.score, step.hessian, *noise).theta)
+            return agreed_theta(found, LARGEST_THETA)
+        newton = self.newton(session - 1)
+        noise = newton.noise_std, newton.hessian_noise_std
+        theta = newton_step(newton.start, newton.score, newton.hessian, *noise).theta
+        return agreed_theta(theta, LARGEST_THETA)
 
     def _missing(self, there: Iterable[str]) -> tuple[str, ...]:
         keys = set(there)

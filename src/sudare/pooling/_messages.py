@@ -16,7 +16,7 @@ import numpy as np
 from sudare.exchange import Keyring, ReleaseInvalid, SigningKey, open_signed, sign
 from sudare.foundations import checks
 from sudare.pooling._masks import Words, is_proper
-from sudare.pooling._sessions import LARGEST_THETA, PoolTerms, Session
+from sudare.pooling._sessions import PoolTerms, Session
 
 JOIN, ANSWER = "sudare-pool-join/1", "sudare-pool-answer/1"
 LARGEST_MESSAGE = 64 << 20
@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vector: bytes
     """Little-endian 64-bit words."""
     theta: tuple[float, ...] = ()
-    """Where a Newton session was evaluated."""
+    """Where a Newton or gradient session was evaluated."""
     moment: str
 
     @property
@@ -151,5 +151,5 @@ def _is_theta(theta: tuple[float, ...], session: Session) -> bool:
     return (
         len(theta) == session.dimension
         and all(math.isfinite(each) for each in theta)
-        and math.hypot(*theta) <= LARGEST_THETA
+        and math.hypot(*theta) <= session.longest_theta
     )

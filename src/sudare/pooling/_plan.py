@@ -25,9 +25,13 @@ MOST = 10_000
 MOST_FEATURES = 2_000
 """So many make an answer of some twenty megabytes."""
 MOST_DAYS = 3660
-Kind = Literal["moments", "logistic"]
-SPLITS: dict[Kind, tuple[float, ...]] = {"moments": (1.0,), "logistic": (0.15, 0.25, 0.6)}
-"""Shares of the budget (of μ²) that each session takes: moments first, then Newton steps."""
+Kind = Literal["moments", "logistic", "gradients"]
+SPLITS: dict[Kind, tuple[float, ...]] = {
+    "moments": (1.0,),
+    "logistic": (0.15, 0.25, 0.6),
+    "gradients": (1 / 30,) * 30,
+}
+"""Shares of the budget (of μ²) that each session takes. Logistic: moments, then Newton steps."""
 _LONGEST_NAME = 200
 
 
@@ -94,7 +98,9 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "be honest"
             )
         if self.kind == "logistic" and self.contract.task != "classification":
-            raise checks.InvalidInput("Expected kind = 'moments': a linear model needs no more")
+            raise checks.InvalidInput(
+                "Expected kind = 'moments', or 'gradients': the target is a number"
+            )
         _store_as_read(self)
 
     @property

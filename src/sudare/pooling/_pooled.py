@@ -5,6 +5,8 @@ whoever trusts the members' keys checks every signature and adds up the answers 
 that saw the same files write the same bytes.
 """
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -14,8 +16,8 @@ from sudare.foundations.privacy import account
 from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
 from sudare.pooling._messages import PoolInvalid
 from sudare.pooling._plan import PoolPlan
-from sudare.pooling._sessions import APART_RADIUS, APART_ROWS, PoolTerms
-from sudare.releases import PooledRelease
+from sudare.pooling._sessions import APART_RADIUS, APART_ROWS, FARTHEST_THETA, PoolTerms
+from sudare.releases import Pooled, PooledLearner, PooledRelease
 
 POOLED = "sudare-pooled/1"
 _START = b'{"answers":'
@@ -95,28 +97,41 @@ def _check_extent(bundle: _Bundle, keyring: Keyring) -> None:
         raise PoolInvalid("It holds more joins or answers than its plan asks for")
 
 
-def pooled_release(board: Board) -> PooledRelease:
-    """The sum of all moments, in the form that can be blended."""
-    terms, sums = board.terms, board.moments
+def pooled_release(board: Board) -> Pooled:
+    """The sum of all moments, or what gradients led to, in the form that can be blended."""
+    terms = board.terms
     plan, members = terms.plan, len(terms.plan.members)
+    common: dict[str, Any] = {
+        "party": f"pool of {members} organisations",
+        "contract": plan.contract,
+        "n": board.roster.rows,
+        "event": terms.event(),
+        "members": tuple(member.key for member in plan.members),
+        "sizes": tuple(seat.rows for seat in board.roster.seats),
+        "delta": plan.delta,
+        "honest": tuple((each.honest, each.epsilon) for each in terms.curve),
+    }
+    if plan.kind == "gradients":
+        walked = board.descent
+        return PooledLearner(
+            coefficients=tuple(walked.result(board.visited).tolist()),
+            noise_std=walked.noise_std,
+            radius=FARTHEST_THETA * walked.unit,
+            slack=0.0,
+            **common,
+        )
+    sums = board.moments
     upper = np.triu_indices(plan.contract.dimension)
     return PooledRelease(
-        party=f"pool of {members} organisations",
-        contract=plan.contract,
-        n=board.roster.rows,
-        event=terms.event(),
         noise_std=terms.noise_std,
         cross=tuple(sums.cross.tolist()),
         gram=tuple(sums.gram[upper].tolist()),
         squares=sums.squares,
-        members=tuple(member.key for member in plan.members),
-        sizes=tuple(seat.rows for seat in board.roster.seats),
         apart=sums.apart,
         apart_noise_std=terms.apart_noise_std,
         apart_rows=APART_ROWS,
         apart_radius=APART_RADIUS,
-        delta=plan.delta,
-        honest=tuple((each.honest, each.epsilon) for each in terms.curve),
+        **common,
     )
 
 

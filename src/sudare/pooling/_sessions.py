@@ -4,11 +4,13 @@ A session is one secure sum of a vector that every organisation computes from it
 
     moments   Σyx, Σxxᵀ, for numbers Σy², and one number that says how far organisations differ
     newton    the gradient of the logistic loss at a public θ, and its Hessian
+    gradient  the gradient of the logistic or squared loss at a public θ, each row's part clipped
 
 Rows are in units of the contract: ‖x‖ ≤ 1 with the constant feature, |y| ≤ 1. Symmetric matrices
 enter as their half-Frobenius vector (entries off the diagonal once, the diagonal over √2), in which
 one row moves the moments by at most 2, Σy² included: ½‖zzᵀ − z'z'ᵀ‖² ≤ ½(‖z‖⁴ + ‖z'‖⁴) ≤ 4 for
-z = (x, y). Proofs: docs/theory/pooling.md.
+z = (x, y). A row's gradient is at most `CLIP` long, and moves their sum by twice that. Proofs:
+docs/theory/pooling.md.
 """
 
 import math
@@ -28,11 +30,15 @@ from sudare.foundations.seal import FINE, lattice_event, lattice_steps
 from sudare.pooling._plan import PoolPlan
 from sudare.pooling._shares import NoiseShares, share_loudness, shares_event
 
-SessionKind = Literal["moments", "newton"]
+SessionKind = Literal["moments", "newton", "gradient"]
 BLOCK = 512
 """Rows summed at a time: bounds the depth of every sum, and so its rounding."""
 LARGEST_THETA = 16.0
 """Public θ are shortened to this: rows are at most 1 long, and e^±16 is certainty."""
+CLIP = 0.25
+"""Length of a row's gradient; unclipped, that of a logistic loss is at most 1."""
+FARTHEST_THETA = 256.0
+"""Public θ of gradient sessions: with many features, every row looks only a little their way."""
 APART_WEIGHT = 0.25
 APART_RADIUS = 0.5
 """Organisations' Σyx/n count up to this length in the number that says how far they differ."""
@@ -71,7 +77,14 @@ class Session:
     def entries(self) -> int:
         """How many numbers are summed."""
         p = self.dimension
+        if self.kind == "gradient":
+            return p
         return p + p * (p + 1) // 2 + (1 + self.squares if self.kind == "moments" else 0)
+
+    @property
+    def longest_theta(self) -> float:
+        """How long the coefficients may be that it is evaluated at; 0 if there are none."""
+        return {"moments": 0.0, "newton": LARGEST_THETA, "gradient": FARTHEST_THETA}[self.kind]
 
     def shares(self, theta: ArrayLike | None = None) -> NoiseShares:
         """The noise; of a Newton session, for the coefficients it is evaluated at."""
@@ -81,11 +94,14 @@ class Session:
             # min(‖s‖, R·n)²/n rises with ‖s‖ by no more than 2R, and a row moves ‖s‖ by 2.
             weighed = APART_WEIGHT * 4 * APART_RADIUS
             sensitivity, largest = up(math.hypot(2.0, weighed)), 1.0
+        elif self.kind == "gradient":
+            sensitivity, largest = 2 * CLIP, CLIP
         else:
             # Rounded up to a few values, so that each is proved once.
             length = math.ceil(4 * up(math.hypot(*np.asarray(theta, dtype=float)))) / 4
             sensitivity, largest = session_sensitivity(length, SESSION_WEIGHT), SESSION_WEIGHT
-            depth += (p + 8) * (LARGEST_THETA + 1)
+        if self.longest_theta:
+            depth += (p + 8) * (self.longest_theta + 1)
         rounding = up(4 * n * depth * largest * 2.0**-52)
         exponent, hidden = lattice_steps(self.entries, sensitivity, rounding)
         return NoiseShares(self.entries, exponent, hidden, self.loudness)
@@ -182,7 +198,7 @@ class PoolTerms:
 
     @property
     def noise_std(self) -> float:
-        """Of each number of the pooled moments."""
+        """Of each number of the first session: the pooled moments, or the first gradient."""
         return self.sessions[0].shares().noise_std(len(self.plan.members))
 
     def check_rows(self, rows: int) -> None:
@@ -219,6 +235,8 @@ def _alone_mu(plan: PoolPlan, one: NearGaussianEvent, many: int) -> float:
 
 def _session(plan: PoolPlan, number: int, loudness: float, failure: float) -> Session:
     kind: SessionKind = "moments" if number == 0 else "newton"
+    if plan.kind == "gradients":
+        kind = "gradient"
     squares = kind == "moments" and plan.contract.task == "regression"
     return Session(
         number, kind, plan.contract.dimension, squares, plan.most_rows, loudness, failure

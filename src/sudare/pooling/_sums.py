@@ -1,8 +1,9 @@
 """From rows to the whole numbers of a session, and from a sum back to what it means.
 
-Vectors are laid out as cross or gradient (p), the upper triangle of a symmetric matrix off its
-diagonal, its diagonal over √2, then Σy² over √2 (moments of numbers), then how far organisations
-differ (moments). Everything is rounded once, to the session's grid, before noise is added.
+Vectors are laid out as cross or gradient (p), which is all of a gradient session, the upper
+triangle of a symmetric matrix off its diagonal, its diagonal over √2, then Σy² over √2 (moments of
+numbers), then how far organisations differ (moments). Everything is rounded once, to the session's
+grid, before noise is added.
 """
 
 import math
@@ -20,7 +21,7 @@ from sudare.pooling._sessions import (
     APART_ROWS,
     APART_WEIGHT,
     BLOCK,
-    LARGEST_THETA,
+    CLIP,
     Session,
 )
 from sudare.pooling._shares import NoiseShares
@@ -59,16 +60,18 @@ def session_steps(
     Args:
         table: Rows as the study encodes them; they are shortened to the contract's norm here.
         targets: −1 and 1, or numbers within the target's bound.
-        theta: The public coefficients of a Newton session.
+        theta: The public coefficients of a Newton or gradient session.
     """
     if len(table) != len(targets) or not len(table):
         raise checks.InvalidInput("Expected a target for each row, and at least one row")
     if session.kind == "moments":
         values = _moments(session, contract, table, targets)
     elif theta is None:
-        raise checks.InvalidInput("Expected theta: a Newton session is evaluated at coefficients")
-    else:
+        raise checks.InvalidInput("Expected theta: this session is evaluated at coefficients")
+    elif session.kind == "newton":
         values = _newton(contract, table, targets, theta)
+    else:
+        values = _gradient(contract, table, targets, theta)
     steps = np.rint(np.ldexp(values, -session.shares(theta).grid_exponent))
     return np.clip(steps, -_FARTHEST, _FARTHEST).astype(np.int64)
 
@@ -86,12 +89,17 @@ def read_newton(session: Session, steps: Steps, theta: Array) -> NewtonSums:
     return NewtonSums(values[:p], _matrix(values, p) / SESSION_WEIGHT)
 
 
-def agreed_theta(theta: Array) -> Array:
+def read_gradient(session: Session, steps: Steps) -> Array:
+    """What the sum of a gradient session says: rows' clipped gradients of the loss, added up."""
+    return _values(session.shares(), steps)
+
+
+def agreed_theta(theta: Array, longest: float) -> Array:
     """Coefficients as all organisations write them: short enough, on a grid of 2⁻²⁰."""
     length = math.hypot(*theta)
     if not math.isfinite(length):
         return np.zeros_like(theta)
-    shortened = theta * min(1.0, LARGEST_THETA * (1 - 2.0**-16) / max(length, 1e-300))
+    shortened = theta * min(1.0, longest * (1 - 2.0**-16) / max(length, 1e-300))
     return np.asarray(np.rint(shortened * 2.0**20) * 2.0**-20)
 
 
@@ -116,6 +124,18 @@ def _newton(contract: Contract, table: Array, signs: Array, theta: Array) -> Arr
         pull += (y * wrong) @ rows
         curvature += (rows * (wrong * (1 - wrong))[:, None]).T @ rows
     return np.concatenate([pull, SESSION_WEIGHT * _vector(curvature)])
+
+
+def _gradient(contract: Contract, table: Array, targets: Array, theta: Array) -> Array:
+    total = np.zeros(contract.dimension)
+    for rows, y in _blocks(contract, table, targets):
+        scores = rows @ theta
+        classifies = contract.task == "classification"
+        pulls = -y * expit(-y * scores) if classifies else scores - y
+        # A row of zeros, whose gradient is one, may have any pull.
+        most = CLIP / np.maximum(np.linalg.norm(rows, axis=1), 2.0**-1000)
+        total += np.clip(pulls, -most, most) @ rows
+    return total
 
 
 def _blocks(contract: Contract, table: Array, targets: Array) -> Iterator[tuple[Array, Array]]:

@@ -17,7 +17,7 @@ from sudare.blending import CandidateWeight, HedgedBlend, receive
 from sudare.exchange import Trusted
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
-from sudare.releases import Contract, PooledRelease, Release, without
+from sudare.releases import Contract, Pooled, PooledLearner, Release, without, without_rows
 from sudare.site._assessment import assess_classes, assess_numbers, hold_out
 from sudare.site._model import (
     Component,
@@ -180,8 +180,8 @@ def _usable(
 
 
 def _of_others(release: Release, own: _Self, rows: Array, targets: NDArray[Any]) -> Release:
-    """A pooled release without the part of these rows, if they are in it; any other as it is."""
-    if not isinstance(release, PooledRelease):
+    """A pooled release less these rows, as far as they are in it; any other as it is."""
+    if not isinstance(release, Pooled):
         return release
     if own.key is None:
         raise checks.InvalidInput(
@@ -189,6 +189,8 @@ def _of_others(release: Release, own: _Self, rows: Array, targets: NDArray[Any])
         )
     if own.key not in release.members:
         return release
+    if isinstance(release, PooledLearner):
+        return without_rows(release, own.key)
     return without(release, own.key, rows, targets)
 
 
@@ -227,7 +229,7 @@ def _components(made: HedgedBlend) -> tuple[Component, ...]:
 
 
 def _party(study: Study, release: Release, own_name: str, influence: dict[str, float]) -> Party:
-    pooled = release if isinstance(release, PooledRelease) else None
+    pooled = release if isinstance(release, Pooled) else None
     delta = study.privacy.delta if pooled is None else pooled.delta
     promise = account([release.event], delta)
     return Party(

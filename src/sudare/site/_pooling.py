@@ -201,8 +201,7 @@ class _Desk:
                 "days, or from the future: whoever made them may be gone, and then your answer "
                 "would be spent for nothing. Begin a new attempt. Nothing was spent"
             )
-        if session:
-            board.theta(session)  # refuses sums and coefficients that do not fit
+        board.theta(session)  # refuses sums and coefficients that do not fit
         return secret
 
     def _draw(self, board: Board, session: int, block: Block, secret: Secret) -> bytes:
@@ -210,7 +209,7 @@ class _Desk:
         targets = block.targets
         if self.pool.study.task == "classification":
             targets = np.where(targets > 0, 1.0, -1.0)
-        theta = board.theta(session) if session else None
+        theta = board.theta(session)
         noisy = noisy_sums(board, session, block.rows, targets, theta)
         return masked_answer(board, session, noisy, theta, secret, self.key)
 

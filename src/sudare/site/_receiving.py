@@ -24,7 +24,7 @@ from sudare.foundations.gaussian import concentrated_rho
 from sudare.foundations.privacy import ApproximateEvent, ConcentratedEvent, Event, PureEvent
 from sudare.foundations.seal import plan_seal
 from sudare.pooling import LARGEST_POOLED, PoolInvalid, is_pooled, trust_pooled
-from sudare.releases import LearnerRelease, PooledRelease, Release
+from sudare.releases import LearnerRelease, Pooled, Release
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.study import Study
 
@@ -171,7 +171,7 @@ def _release(checked: Checked) -> Release:
 def _members(checked: Checked) -> frozenset[str]:
     """Whose rows are in a pooled release; nobody's for any other."""
     release = _release(checked)
-    return frozenset(release.members if isinstance(release, PooledRelease) else ())
+    return frozenset(release.members if isinstance(release, Pooled) else ())
 
 
 def _check_against(signed: SignedRelease, study: Study) -> None:
