@@ -23,6 +23,7 @@ from sudare.cli import (
     collector,
     counting,
     descriptions,
+    evaluation,
     federation,
     models,
     pool,
@@ -185,6 +186,7 @@ pool.register(app)
 counting.register(app)
 models.register(app, counting.plans)
 descriptions.register(app)
+evaluation.register(app)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from sudare.site._describing import (
     shown,
     table_lines,
 )
+from sudare.site._evaluation import Evaluation, evaluate
 from sudare.site._model import Model, Story, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
@@ -24,6 +25,7 @@ __all__ = [
     "CSV_HEADER",
     "Checked",
     "Described",
+    "Evaluation",
     "LearningPlan",
     "Model",
     "PartyStatus",
@@ -37,6 +39,7 @@ __all__ = [
     "collect",
     "csv_rows",
     "describe_releases",
+    "evaluate",
     "load_model",
     "make_learner",
     "new_plan",

@@ -1,0 +1,106 @@
+"""The command that judges a model on labelled rows. Parse, call, print."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from sudare.cli.console import AsJson, out, print_json, progress
+
+if TYPE_CHECKING:
+    from sudare.site import Evaluation, Model
+
+_WORDS = {
+    "auc": "AUC",
+    "brier": "Brier score",
+    "log_loss": "log loss",
+    "share_correct": "share correct",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r_squared": "R²",
+    "calibration_slope": "calibration slope",
+    "calibration_intercept": "calibration intercept",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the whole."""
+    app.command()(evaluate)
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model that 'sudare blend' wrote.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV or Parquet file with the study's columns and its target: rows that the "
+            "model has not seen."
+        ),
+    ],
+    threshold: Annotated[
+        float, typer.Option(help="Rows with a larger probability are called the second class.")
+    ] = 0.5,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    resamples: Annotated[int, typer.Option(help="Of the bootstrap.", min=1)] = 1000,
+    seed: Annotated[int, typer.Option(help="The same intervals every time.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How good a model is on labelled rows: each measure with a bootstrap interval.
+
+    Classes: AUC, Brier score, log loss, calibration, and what a threshold makes of it. Numbers:
+    RMSE, MAE, R² and calibration. Best are a calibration slope of 1 and an intercept of 0; a slope
+    below 1 says that predictions are too extreme. All of it stays inside.
+
+    [bold]Example:[/bold] sudare evaluate model.json labelled.csv --threshold 0.3
+    """
+    from sudare import site
+
+    made = site.load_model(model)
+    with progress() as tick:
+        found = site.evaluate(
+            made,
+            data,
+            threshold=threshold,
+            level=level,
+            resamples=resamples,
+            seed=seed,
+            progress=partial(tick, "drawing rows again"),
+        )
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        _show(made, found)
+
+
+def _show(model: "Model", found: "Evaluation") -> None:
+    title = f"{found.rows} rows, {found.level:.0%} intervals from {found.resamples} resamples"
+    out.print(title, style="bold")
+    table = Table("measure", "value", "from", "to")
+    for name, measure in found.measures.items():
+        table.add_row(_WORDS[name], *map(_shown, (measure.value, measure.low, measure.high)))
+    out.print(table)
+    if None in [end for m in found.measures.values() for end in (m.value, m.low, m.high)]:
+        out.print("–: infinite, or too few rows to tell.")
+    target, told = model.study.target, found.confusion
+    if told is None:
+        out.print(
+            f"Targets count as the study says: within {target.low:g} and {target.high:g}.",
+        )
+    else:
+        assert target.classes is not None
+        first, second = map(str, target.classes)
+        counts = Table(f"{target.column} is", f"called {first}", f"called {second}")
+        counts.add_row(first, str(told.first_as_first), str(told.first_as_second))
+        counts.add_row(second, str(told.second_as_first), str(told.second_as_second))
+        out.print(counts)
+        out.print(f"Called {second} above a probability of {told.threshold:g}.")
+    out.print(f"This was {found.note}.", style="bold")
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
