@@ -12,12 +12,13 @@ from sudare.exchange import Keyring, load_keyring, new_key
 from sudare.federation import BlendQuestion, PoolAnswerQuestion, PoolJoinQuestion, ReleaseQuestion
 from sudare.federation._messages import Answer, to_bytes
 from sudare.ledger import Ledger
-from sudare.releases import PooledRelease
+from sudare.pooling import PoolTerms, read_plan
+from sudare.releases import PooledLearner, PooledRelease
 from sudare.study import read_study
 from tests.federation.parties import Hospital, agree_on_pool, agreed, hospitals, same
 from tests.federation.test_answering import reopened
 
-KINDS: list[Any] = ["moments", "logistic"]
+KINDS: list[Any] = ["moments", "logistic", "gradients"]
 
 
 @pytest.fixture
@@ -46,11 +47,16 @@ def shown(hospital: Hospital, joins: list[bytes], answers: list[bytes]) -> Answe
     return hospital.ask(question)
 
 
+def rounds(made: list[Hospital]) -> int:
+    """How often everybody must be asked at most, until all have the sum."""
+    return 1 + len(PoolTerms.of(read_plan(made[0].folder / "pool.toml")).sessions)
+
+
 def carried(made: list[Hospital]) -> tuple[list[bytes], list[bytes]]:
     """A whole pool by an honest server: all joins and all answers."""
     joins = [joined(each) for each in made]
     answers: list[bytes] = []
-    for _ in range(4):
+    for _ in range(rounds(made)):
         told = [shown(each, joins, answers) for each in made]
         answers = [data for each in told for data in each.answers]
         if all(each.status == "pooled" for each in told):
@@ -73,7 +79,7 @@ def test_all_end_with_the_same_sum_as_over_a_shared_folder(tmp_path: Path, kind:
     # node answered is in its ledger.
     study, ring = read_study(made[0].folder / "study.toml"), made[0].pool.keyring
     pool = site.Pool(study, made[0].pool.plan, ring, str(tmp_path / "shared"))
-    for _ in range(4):
+    for _ in range(rounds(made)):
         for each in made:
             with Ledger(each.clinic.ledger) as ledger:
                 found = site.take_part(
@@ -83,7 +89,7 @@ def test_all_end_with_the_same_sum_as_over_a_shared_folder(tmp_path: Path, kind:
     assert Path(str(found.address)).read_bytes() == made[0].pooled.read_bytes()
     assert [entries(each) for each in made] == [1, 1, 1, 1]
     release = site.verify(made[0].pooled.read_bytes(), ring, study).release
-    assert isinstance(release, PooledRelease)
+    assert isinstance(release, PooledLearner if kind == "gradients" else PooledRelease)
     assert release.n == 160
 
 

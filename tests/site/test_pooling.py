@@ -11,6 +11,7 @@ from sudare.exchange import ReleaseInvalid, get_all, put
 from sudare.foundations.checks import InvalidInput
 from sudare.ledger import BudgetExceeded, Ledger
 from sudare.pooling import NoiseShares, PoolInvalid
+from sudare.pooling._plan import SPLITS
 from sudare.releases import PooledLearner, PooledRelease
 from sudare.study import read_table
 from tests.site.clinics import classes, numbers
@@ -72,13 +73,21 @@ def test_everybody_gets_the_same_sum_of_all_rows_and_all_shares(
     assert contents(made[0].pool.folder) == before
 
 
-@pytest.mark.parametrize("study", [classes(epsilon=2.0), numbers()], ids=["classes", "numbers"])
-def test_gradients_walk_through_files_to_one_release(tmp_path: Path, study: Any) -> None:
+@pytest.mark.parametrize(
+    ("study", "sessions"),
+    [(classes(epsilon=2.0), 30), (numbers(), 4)],
+    ids=["classes", "numbers"],
+)
+def test_gradients_walk_through_files_to_one_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: Any, sessions: int
+) -> None:
+    if sessions != 30:  # all of them once is enough
+        monkeypatch.setitem(SPLITS, "gradients", (1 / sessions,) * sessions)
     made = desks(tmp_path, study=study, kind="gradients", colluders=1)
     runs = [desk.run() for desk in made]
     assert [status.charged for status in runs] == [False, False, True]
     last, pool = finish(made)[0], made[0].pool
-    assert [len(party.answered) for party in last.parties] == [30, 30, 30]
+    assert [len(party.answered) for party in last.parties] == [sessions] * 3
     assert [desk.spent() for desk in made] == [1, 1, 1]
     board = pool.board()
     (data,) = [data for _, data in get_all(last.address or "")]

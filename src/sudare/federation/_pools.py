@@ -79,8 +79,10 @@ def _keep(question: PoolAnswerQuestion, pool: site.Pool) -> int:
     """
     shown = [(JOIN_SUFFIX, data) for data in question.joins]
     shown += [(ANSWER_SUFFIX, data) for data in question.answers]
-    unusable = 0
+    unusable, held = 0, {data for _, data in pool.files()}
     for kind, data in dict.fromkeys(shown):
+        if data in held:
+            continue
         board = read_board([(kind, data)], pool.terms, pool.keyring)
         unusable += len(board.problems)
         found = [(key, JOIN_SUFFIX) for key in board.joins]

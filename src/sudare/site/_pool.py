@@ -107,13 +107,14 @@ class Pool:
 
     def board(self) -> Board:
         """All that was signed so far, as the place shows it now."""
-        return read_board(self._files(), self.terms, self.keyring)
+        return read_board(self.files(), self.terms, self.keyring)
 
     def status(self) -> PoolStatus:
         """How far the pool is; needs no rows and no key, and changes nothing."""
         return pool_status(self, self.board())
 
-    def _files(self) -> Iterator[tuple[str, bytes]]:
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Joins and answers as the place shows them, not verified."""
         if not exists(self.folder):
             return
         entries = max(session.entries for session in self.terms.sessions)

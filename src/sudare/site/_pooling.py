@@ -148,6 +148,8 @@ class _Desk:
         """Every session that can be answered, in their order."""
         sessions = range(len(self.pool.terms.sessions))
         for session in sessions:
+            if session != sessions[-1] and self._is_over(board, session):
+                continue
             part = f"session-{session}"
             data = self.ledger.kept(request, part)
             if data is None:
@@ -175,6 +177,12 @@ class _Desk:
             if board.missing_answers(session):
                 break
         return board
+
+    def _is_over(self, board: Board, session: int) -> bool:
+        """Whether everybody has answered it, oneself to the joins that are here."""
+        if board.missing_answers(session):
+            return False
+        return board.answers[session][self.own.key].said.roster == board.roster.digest
 
     def _prepare(
         self, board: Board, session: int, rows: int, fingerprint: str, request: str
