@@ -10,7 +10,16 @@ from tests.support.commands import command
 @pytest.fixture(scope="module")
 def judged(desk: Any) -> Any:
     """The desk, with a model that a clinic blended."""
-    words = ("--releases", "releases", "--party", "Clinic 0", "--out", "judged.json")
+    words = (
+        "--releases",
+        "releases",
+        "--party",
+        "Clinic 0",
+        "--key",
+        "key0.json",
+        "--out",
+        "judged.json",
+    )
     desk.run("blend", "0.csv", *words)
     return desk
 

@@ -4,12 +4,14 @@ from typing import Any
 
 from tests.support.commands import command
 
+OWN = ("--key", "key0.json")
+
 
 def test_blend_predict_and_report(desk: Any) -> None:
-    told = desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0")
+    told = desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0", *OWN)
     assert "made from these rows" in " ".join(told.split())
     story = json.loads(
-        desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0", "--json")
+        desk.run("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0", "--json", *OWN)
     )
     assert len(story["parties"]) == 5
     desk.run("predict", "model.json", "1.csv")
@@ -36,7 +38,17 @@ def test_learning_together_is_planned(desk: Any) -> None:
 def test_a_blend_of_nothing_says_that_everything_was_refused(desk: Any) -> None:
     (desk.folder / "strange").mkdir(exist_ok=True)
     (desk.folder / "strange" / "x.release").write_text("nonsense")
-    words = ("blend", "0.csv", "--releases", "strange", "--party", "Clinic 0", "--out", "none.json")
+    words = (
+        "blend",
+        "0.csv",
+        "--releases",
+        "strange",
+        "--party",
+        "Clinic 0",
+        "--out",
+        "none.json",
+        *OWN,
+    )
     done = command(desk.folder, *words)
     assert done.code == 3
     assert "None of the 1 releases found could be used" in done.out

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json, progress
 from sudare.cli.options import (
+    LedgerUrl,
     OwnKey,
     StudyFile,
     TrustFile,
@@ -19,6 +20,7 @@ from sudare.cli.options import (
     keyring,
     write_text,
 )
+from sudare.foundations import checks
 
 if TYPE_CHECKING:
     from sudare.site import Story
@@ -39,28 +41,50 @@ def blend(
     releases: Annotated[
         list[str], typer.Option("--releases", help="Folder, file or address of releases.")
     ],
-    party: Annotated[
-        str, typer.Option(help="Your organisation's name: its own release is left out.")
-    ],
+    party: Annotated[str, typer.Option(help="Your organisation's name.")],
     key: OwnKey = Path("key.json"),
+    url: LedgerUrl = "ledger.db",
+    released_nothing: Annotated[
+        bool,
+        typer.Option("--released-nothing", help="None of these releases is yours."),
+    ] = False,
     study: StudyFile = Path("study.toml"),
     trust: TrustFile = Path("trust.toml"),
     to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("model.json"),
     unattended: Unattended = False,
     as_json: AsJson = False,
 ) -> None:
-    """Blend verified releases with your own rows into a model that stays with you."""
+    """Blend verified releases with your own rows into a model that stays with you.
+
+    Your own release is left out, as your rows would count twice. It is recognised by your signing
+    key and by your ledger, whatever name it bears.
+    """
     from sudare import site
     from sudare.exchange import load_key
+    from sudare.ledger import Ledger
     from sudare.study import read_study
 
     described = read_study(study)
     named = load_key(key).public.fingerprint if key.exists() else None
+    known = "://" in url or Path(url).exists()
     checked = site.collect(releases, keyring(trust, key, party), described)
+    valid = any(each.trusted is not None for each in checked)
+    if valid and named is None and not known and not released_nothing:
+        raise checks.InvalidInput(
+            f"There is neither your signing key {key} nor your ledger {url}, so that your own "
+            "release could be taken for another's: name one with --key or --ledger, or say "
+            "--released-nothing"
+        )
+    receipts: frozenset[str] = frozenset()
+    if known:
+        with Ledger(url) as book:
+            receipts = site.own_receipts(data, book)
     if unattended:
         # Warnings, and how the blend turned out, depend on the rows.
         with warnings.catch_warnings(action="ignore"):
-            made = site.blend_unattended(data, described, checked, party=party, key=named)
+            made = site.blend_unattended(
+                data, described, checked, party=party, key=named, receipts=receipts
+            )
         write_text(to, made.to_bytes().decode())
         if as_json:
             print_json({"model": str(to)})
@@ -68,7 +92,9 @@ def blend(
             out.print(f"Wrote {to}.")
         return
     with progress() as tick:
-        model = site.blend(data, described, checked, party=party, key=named, progress=tick)
+        model = site.blend(
+            data, described, checked, party=party, key=named, receipts=receipts, progress=tick
+        )
     write_text(to, model.to_bytes().decode())
     story = model.story
     if as_json:

@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.console import AsJson, number, out, print_json
-from sudare.cli.options import LedgerUrl, TrustFile, write_text
+from sudare.cli.console import AsJson, err, number, out, print_json
+from sudare.cli.options import LedgerUrl, StudyFile, TrustFile, write_text
 from sudare.foundations import checks
 from sudare.storage.files import read_text
 
@@ -151,13 +151,42 @@ def ledger_open(
     epsilon: Annotated[float, typer.Option(help="Cap on ε, for all releases together.")],
     delta: Annotated[float, typer.Option(help="Cap on δ.")] = 1e-6,
     url: LedgerUrl = "ledger.db",
+    study: StudyFile = Path("study.toml"),
+    same: Annotated[
+        bool,
+        typer.Option(
+            "--same-people", help="Newer rows of the people of this data set: the same budget."
+        ),
+    ] = False,
+    others: Annotated[
+        bool,
+        typer.Option(
+            "--these-are-other-people", help="However alike their rows are to those of others here."
+        ),
+    ] = False,
 ) -> None:
-    """Give a data set its privacy budget. A cap is never moved."""
-    from sudare.ledger import Ledger
-    from sudare.study import raw_content
+    """Give a data set its privacy budget. A cap is never moved.
 
+    The budget belongs to people: the same rows in another file, or nearly the same, get no second
+    one. Rows are compared as the study reads them; nothing of them can be read from the ledger.
+    """
+    from sudare import site
+    from sudare.ledger import Ledger
+    from sudare.study import read_study
+
+    if same and others:
+        raise checks.InvalidInput("Choose one of --same-people and --these-are-other-people")
+    described = read_study(study) if study.exists() else None
+    if described is None:
+        err.print(
+            f"Warning: without {study}, only this very file is recognised until it is released "
+            "from. Name the study with --study.",
+            style="yellow",
+            soft_wrap=True,
+        )
+    people: Any = "same" if same else "others" if others else "unknown"
     with Ledger(url) as book:
-        account = book.open(name, book.fingerprint(raw_content(data)), epsilon, delta)
+        account = site.open_data(data, described, book, name, epsilon, delta, people=people)
     out.print(
         f"{name!r} may spend ε = {account.epsilon:g} at δ = {account.delta:g}; "
         f"left: {account.remaining:.6g}."

@@ -59,9 +59,10 @@ def tell_metric(
     about = hashlib.sha256(theta.tobytes()).hexdigest()
     with Ledger(node.ledger) as ledger:
         fingerprint = ledger.fingerprint(raw_content(node.data))
-        dataset = ledger.named(fingerprint)
-        if dataset is None:
+        known = ledger.known(fingerprint)
+        if known is None:
             raise checks.PrivacyError("These data have no budget: open them in the ledger first")
+        dataset, version = known
         block = read_every_row(node.data, study)
         if ledger.fingerprint(raw_content(node.data)) != fingerprint:
             raise checks.PrivacyError("The data were changed while they were read")
@@ -76,7 +77,7 @@ def tell_metric(
             return msgspec.json.encode(_Told(about, metric))
 
         for turn in range(node.policy.metric_times):
-            request = _request(study, fingerprint, node.party, key, turn)
+            request = _request(study, version, node.party, key, turn)
             if (kept := ledger.kept(request)) is None:
                 receipt = ledger.spend(
                     dataset, event, request=request, purpose=f"metric for study {study.name}"

@@ -4,6 +4,7 @@ from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt
 from sudare.ledger._book import Ledger, rekey
 from sudare.ledger._chain import Anchor, Reason
 from sudare.ledger._databases import LedgerError
+from sudare.ledger._marks import Mark, Prints
 
 __all__ = [
     "Account",
@@ -12,6 +13,8 @@ __all__ = [
     "Entry",
     "Ledger",
     "LedgerError",
+    "Mark",
+    "Prints",
     "Reason",
     "Receipt",
     "rekey",

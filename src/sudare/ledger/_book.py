@@ -27,6 +27,7 @@ from sudare.foundations.privacy import Event
 from sudare.ledger import _chain as chain
 from sudare.ledger import _filters as filters
 from sudare.ledger import _keys as keys
+from sudare.ledger import _marks as marks
 from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt
 from sudare.ledger._databases import Database, LedgerError, Transaction, connect
 from sudare.storage.files import replace_file
@@ -80,21 +81,25 @@ class Ledger:
         checks.delta_like(delta=delta)
         with self._database.transaction() as step:
             self._verify(step)
+            admitted = {each.content: each.dataset for each in marks.read(step) if each.content}
+            owner = admitted.get(fingerprint)
             for name, known, cap, slack in step.rows(
                 "SELECT name, fingerprint, epsilon, delta FROM ledger_datasets "
-                "WHERE name = ? OR fingerprint = ?",
+                "WHERE name = ? OR fingerprint = ? OR name = ?",
                 dataset,
                 fingerprint,
+                owner or dataset,
             ):
                 if name != dataset:
                     raise checks.PrivacyError(
                         f"These data are already in the ledger as {name!r}: the budget belongs to "
                         "the people in them, not to the file's name"
                     )
-                if known != fingerprint:
+                if known != fingerprint and owner != dataset:
                     raise checks.PrivacyError(
-                        f"Data set {dataset!r} has other contents than when it was opened: open "
-                        "new data under a new name"
+                        f"Data set {dataset!r} has other contents than when it was opened. If they "
+                        "are about the same people (corrected, or longer), they belong to the same "
+                        "budget: sudare ledger open … --same-people. Other people get a new name"
                     )
                 if (float.fromhex(cap), float.fromhex(slack)) != (float(epsilon), float(delta)):
                     raise checks.PrivacyError(
@@ -112,9 +117,50 @@ class Ledger:
 
     def named(self, fingerprint: str) -> str | None:
         """Under which name data with this fingerprint were opened, if they were."""
+        known = self.known(fingerprint)
+        return None if known is None else known[0]
+
+    def known(self, fingerprint: str) -> tuple[str, str] | None:
+        """The data set with this fingerprint, and the fingerprint its contents were opened as."""
         with self._database.transaction() as step:
             found = step.rows("SELECT name FROM ledger_datasets WHERE fingerprint = ?", fingerprint)
-        return str(found[0][0]) if found else None
+            if found:
+                return str(found[0][0]), fingerprint
+            others = (mark for mark in marks.read(step) if mark.content == fingerprint)
+            return next(((mark.dataset, mark.version) for mark in others), None)
+
+    def admit(self, dataset: str, fingerprint: str, version: str | None = None) -> None:
+        """Let other contents draw on the budget of a data set: they are about the same people.
+
+        `version` is the fingerprint of contents of this data set that hold the same rows; without
+        it they are a version of their own, from which new releases are made.
+        """
+        with self._database.transaction() as step:
+            self._account(step, dataset)
+            mark = marks.Mark(dataset=dataset, version=version or fingerprint, content=fingerprint)
+            marks.add(step, mark)
+
+    def prints(self, reading: str, rows: Iterable[bytes]) -> marks.Prints:
+        """What the rows of a table are recognised by under one reading."""
+        return marks.Prints(self._key(), reading, rows)
+
+    def add_mark(self, mark: marks.Mark) -> None:
+        """Keep what the rows of a data set are recognised by."""
+        with self._database.transaction() as step:
+            self._account(step, mark.dataset)
+            marks.add(step, mark)
+
+    def all_marks(self) -> list[marks.Mark]:
+        """What the data sets here are recognised by."""
+        with self._database.transaction() as step:
+            return [mark for mark in marks.read(step) if mark.reading]
+
+    def receipts(self, dataset: str | None = None) -> frozenset[str]:
+        """The chain of every receipt given out for a data set, or for all."""
+        with self._database.transaction() as step:
+            self._verify(step)
+            found = step.rows("SELECT dataset, chain FROM ledger_events")
+        return frozenset(chain for of, chain in found if dataset in (None, of))
 
     def datasets(self) -> list[str]:
         """Every data set opened here."""
@@ -323,7 +369,7 @@ def rekey(url: str | Path) -> chain.Anchor:
         with database.transaction() as step:
             if not step.rows(database.present):
                 raise checks.InvalidInput(f"There is no ledger at {database.place}")
-            key = keys.new_key()
+            key = keys.succeeding(path)
             chain.add_anchor(step, key, _soundness(step, path))
             chain.verify(step, key, path)
             anchor = chain.anchors(chain.meta(step))[-1]

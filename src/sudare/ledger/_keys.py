@@ -45,12 +45,19 @@ class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class LedgerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LedgerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a key file holds."""
 
     kind: Literal["sudare-ledger-key/1"]
     secret: str
     mark: Mark
+    recognition: str = ""
+    """The secret that rows are recognised by, if it is that of an earlier key."""
+
+    @property
+    def marking(self) -> bytes:
+        """The secret that rows are recognised by; it stays when the ledger is given a new key."""
+        return bytes.fromhex(self.recognition or self.tag("recognition"))
 
     @property
     def identity(self) -> str:
@@ -69,6 +76,16 @@ class LedgerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def new_key() -> LedgerKey:
     return LedgerKey("sudare-ledger-key/1", secrets.token_hex(32), Mark())
+
+
+def succeeding(path: Path) -> LedgerKey:
+    """A new key for a ledger that may have had one; by the old one's secret rows are recognised."""
+    try:
+        before = read_key(path)
+    except LedgerError:  # damaged: rows are known by the bytes of their files only
+        before = None
+    marking = "" if before is None else before.marking.hex()
+    return msgspec.structs.replace(new_key(), recognition=marking)
 
 
 def feed(digest: Any, fields: Iterable[Any]) -> None:

@@ -12,6 +12,7 @@ from sudare.site._describing import (
     table_lines,
 )
 from sudare.site._evaluation import Evaluation, evaluate
+from sudare.site._identity import open_data, own_receipts
 from sudare.site._model import Model, Story, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
@@ -43,7 +44,9 @@ __all__ = [
     "load_model",
     "make_learner",
     "new_plan",
+    "open_data",
     "outcome_title",
+    "own_receipts",
     "plan_learning",
     "publish",
     "publish_unattended",

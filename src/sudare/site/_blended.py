@@ -49,19 +49,29 @@ def blend(
     *,
     party: str,
     key: str | None = None,
+    receipts: frozenset[str] = frozenset(),
     progress: Progress = lambda title, done, total: None,
 ) -> Model:
     """The blended model of a file or frame of own rows and the releases that passed.
 
     A release by this party itself is left out, and its part taken off a pooled one: its rows are
-    here already. `key` is the fingerprint of its signing key; without one it is known by its name.
+    here already. It is known by `key`, the fingerprint of its signing key, and by `receipts`, those
+    that its own ledger gave out for these rows (`own_receipts`). A name is no proof: without either
+    of them, one that is spelled in another way is taken for somebody else's.
     """
     _check_party(party)
-    return _blended(read_table(source, study), study, checked, _Self(party, key), progress)
+    own = _Self(party, key, receipts)
+    return _blended(read_table(source, study), study, checked, own, progress)
 
 
 def blend_unattended(
-    source: Any, study: Study, checked: Sequence[Checked], *, party: str, key: str | None = None
+    source: Any,
+    study: Study,
+    checked: Sequence[Checked],
+    *,
+    party: str,
+    key: str | None = None,
+    receipts: frozenset[str] = frozenset(),
 ) -> Model:
     """The same, whatever the rows hold: fails only for what is wrong with a table as a whole.
 
@@ -70,7 +80,7 @@ def blend_unattended(
     the model is a constant: the share of the second class, or the mean of the targets.
     """
     _check_party(party)
-    block, own = read_every_row(source, study), _Self(party, key)
+    block, own = read_every_row(source, study), _Self(party, key, receipts)
     try:
         model = _blended(block, study, checked, own, lambda title, done, total: None)
     except Exception:  # any error that came with some rows and not with others would tell of them
@@ -83,9 +93,14 @@ class _Self(NamedTuple):
 
     party: str
     key: str | None
+    receipts: frozenset[str]
 
     def made(self, trusted: Trusted) -> bool:
-        return trusted.release.party == self.party or trusted.fingerprint == self.key
+        return (
+            trusted.fingerprint == self.key
+            or trusted.signed.certificate.receipt in self.receipts
+            or trusted.release.party == self.party
+        )
 
 
 def _check_party(party: str) -> None:

@@ -27,6 +27,7 @@ from sudare.foundations import checks
 from sudare.foundations.privacy import ApproximateEvent, Event, Guarantee, PureEvent, account
 from sudare.ledger import Ledger, Receipt
 from sudare.releases import LearnerRelease, MomentsRelease, Release
+from sudare.site._identity import NO_BUDGET, recognised, remember
 from sudare.site._plan import EDITION, SIGNS, ReleasePlan, make_learner
 from sudare.study import Block, Study, raw_content, read_every_row, read_table
 
@@ -114,20 +115,26 @@ def _pays_for(charged: Event, planned: ReleasePlan) -> bool:
 def read_charged(
     read: Callable[[Any, Study], Block], source: Any, study: Study, ledger: Ledger
 ) -> tuple[str, str, Block]:
-    """Rows that have a budget: their name in the ledger, their fingerprint, and the rows."""
+    """Rows that have a budget: their name in the ledger, the fingerprint that they were opened
+    with, and the rows.
+
+    At a desk the same rows in another file are recognised; where others can see whether it works,
+    only the bytes count.
+    """
     fingerprint = ledger.fingerprint(raw_content(source))
-    dataset = ledger.named(fingerprint)
-    if dataset is None:
-        raise checks.PrivacyError(
-            "These data have no budget yet: open them in the ledger with a cap first "
-            "(sudare ledger open)"
-        )
+    known = ledger.known(fingerprint)
+    if known is None and read is read_every_row:
+        raise checks.PrivacyError(NO_BUDGET)
     block = read(source, study)
     if ledger.fingerprint(raw_content(source)) != fingerprint:
         raise checks.PrivacyError(
             "The data were changed while they were read: run it again. Nothing was spent"
         )
-    return dataset, fingerprint, block
+    if known is None:
+        known = recognised(block, study, ledger)
+    else:
+        remember(block, study, ledger, *known)
+    return *known, block
 
 
 def _rehearse(planned: ReleasePlan, party: str, key: SigningKey) -> None:
