@@ -65,7 +65,8 @@ def text_files() -> Iterator[Path]:
         yield from (
             Path(folder, name)
             for name in names
-            if not name.startswith(".coverage") and Path(folder, name).is_file()
+            # In a second worktree .git is a file.
+            if name != ".git" and not name.startswith(".coverage") and Path(folder, name).is_file()
         )
 
 

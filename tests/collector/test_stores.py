@@ -26,7 +26,7 @@ def opened(place: str) -> Iterator[Store]:
 @pytest.fixture
 def store(place: str) -> Iterator[Store]:
     with opened(place) as store:
-        store.found({"survey": b"{}"}, b"secret")
+        store.initialise({"survey": b"{}"}, b"secret")
         yield store
 
 
@@ -64,7 +64,7 @@ class TestFounding:
             assert sums(store, 0, 7) == [(0, 0), (0, 0)]
 
     def test_once(self, store: Store) -> None:
-        store.found({"survey": b"another"}, b"other")
+        store.initialise({"survey": b"another"}, b"other")
         assert store.meta() == {"survey": b"{}"}
         assert store.ranges() == [(0, 0, b"secret")]
 
@@ -184,7 +184,7 @@ class TestCounting:
         counts: dict[int, tuple[int, int]] = {}
         for opening in range(3):
             with opened(place) as store:
-                store.found({"survey": b"{}"}, b"secret")
+                store.initialise({"survey": b"{}"}, b"secret")
                 for _ in range(15):
                     size = int(rng.integers(1, 60))
                     rounds = rng.integers(3, 6, size)

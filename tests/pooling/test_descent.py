@@ -11,6 +11,7 @@ import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.stats import chi
 
 from sudare.audit import audit
 from sudare.foundations.randomness import seeded
@@ -205,6 +206,15 @@ class TestWalk:
         squared = Descent(numbers, 1000, 30, 50.0)
         assert squared.step == pytest.approx(near.step / 8)
         assert squared.unit == pytest.approx(7.0 * near.unit)
+
+    @pytest.mark.parametrize("features", [1, 20, 2000])
+    def test_honest_sums_are_longer_less_than_once_in_a_billion_billion(
+        self, features: int
+    ) -> None:
+        """And not by so much that a false one could hide: the noise's length is a χ."""
+        walked = Descent(Contract(features=features, row_norm=3.0, classes=(0, 1)), 900, 30, 7.0)
+        room = walked.longest_sum - 900 * CLIP
+        assert 1e-40 < chi.sf(room / 7.0, features) < 1e-18
 
     def test_the_stated_noise_is_that_of_a_quadratic_bowl(self) -> None:
         """Rows spread evenly, no clipping: the end of the way, over many ways. The mean square of

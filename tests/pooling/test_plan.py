@@ -114,6 +114,22 @@ def test_one_price_has_one_digest(tmp_path: Path) -> None:
     assert read_plan(path).digest() == again.digest() == plan.digest()
 
 
+def test_what_a_plan_leaves_out_means_the_same_for_ever() -> None:
+    """Joins and answers name the digest: another default would make them those of another plan."""
+    members = tuple(Member(name=f"Clinic {i}", key=f"{i:043d}") for i in range(3))
+    plan = PoolPlan(
+        study=pools.STUDY,
+        contract=pools.NUMBERS,
+        epsilon=2.0,
+        delta=1e-6,
+        colluders=1,
+        members=members,
+    )
+    assert (plan.kind, plan.alone, plan.attempt, plan.unit) == ("moments", None, 1, "row")
+    assert (plan.most_rows, plan.fresh_days) == (10_000_000, 7.0)
+    assert plan.digest() == "80ae2917a9f7afdc8e592c2683782bb05b5e52ddb0fb68437453e4f697a42725"
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -131,6 +131,15 @@ class TestRefusals:
         assert "more joins or answers" in refused(changed(answers=[[]] * 10**5))
         assert "more joins or answers" in refused(changed(answers=[[one] * 10**5]))
 
+    @pytest.mark.usefixtures("nothing_is_computed")
+    def test_nor_one_too_many(self) -> None:
+        whole = msgspec.json.decode(DATA)
+        joins, answers = whole["joins"], whole["answers"]
+        assert "more joins or answers" in refused(changed(joins=[*joins, joins[0]]))
+        assert "more joins or answers" in refused(changed(answers=[*answers, []]))
+        doubled = [*answers[:-1], [*answers[-1], answers[-1][0]]]
+        assert "more joins or answers" in refused(changed(answers=doubled))
+
     def test_too_large_to_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sudare.pooling._pooled.LARGEST_POOLED", 1 << 10)
         assert "larger than 0 MB" in refused(DATA)

@@ -228,6 +228,35 @@ class TestNoise:
         assert many.noise_std(1) > few.noise_std(1)
         assert terms().noise_std > terms(most_rows=100).noise_std
 
+    @pytest.mark.parametrize(
+        ("kind", "number", "longest", "sensitivity", "largest"),
+        [
+            ("moments", 0, 0.0, math.hypot(2.0, 0.5), 1.0),
+            ("logistic", 1, 16.0, session_sensitivity(1.75, SESSION_WEIGHT), SESSION_WEIGHT),
+            ("gradients", 4, 256.0, 0.5, 0.25),
+        ],
+    )
+    def test_the_rounding_that_is_hidden(
+        self, kind: str, number: int, longest: float, sensitivity: float, largest: float
+    ) -> None:
+        """With so many rows and columns that it is no longer small beside what a row moves.
+
+        A number passes at most 512 additions in its block, one for each block and 32 of its own,
+        each off by 2⁻⁵³ of what is added so far; scores of θ add p + 8 for each unit of length.
+        Twice that is room for what additions of additions round.
+        """
+        contract = Contract(features=1999, row_norm=3.0, constant=0.75, classes=(0, 1))
+        rows = 10**8
+        session = terms(contract=contract, kind=kind, most_rows=rows).sessions[number]
+        assert session.longest_theta == longest
+        shares = session.shares(np.r_[1.1, 1.3, np.zeros(1998)])
+        grid = 2.0**shares.grid_exponent
+        rounding = (shares.hidden * grid - sensitivity - math.sqrt(session.entries) * grid) / 2
+        additions = 512 + rows / 512 + 32
+        if longest:
+            additions += (2000 + 8) * (longest + 1)
+        assert rounding == pytest.approx(8 * rows * largest * additions * 2.0**-53, rel=1e-6)
+
     def test_rows_must_fit_the_arithmetic(self) -> None:
         here = terms(many=100, contract=Contract(features=200, row_norm=3.0, classes=(0, 1)))
         here.check_rows(10**9)

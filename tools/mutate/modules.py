@@ -25,9 +25,12 @@ PRIVACY = (
     "exchange.keys",
     "exchange.places",
     "pooling.board",
+    "pooling.descent",
+    "pooling.estimate",
     "pooling.masks",
     "pooling.messages",
     "pooling.party",
+    "pooling.plan",
     "pooling.pooled",
     "pooling.sessions",
     "pooling.shares",
@@ -42,6 +45,11 @@ PRIVACY = (
     "blending.received",
     "collector.engine",
     "counting.estimation",
+    "estimation.description",
+    "estimation.forms",
+    "estimation.propagation",
+    "estimation.summaries",
+    "estimation.variables",
 )
 """What decides privacy, or what a blend says of itself: the default."""
 
@@ -59,6 +67,14 @@ BESIDE = {
     "ledger.book": ("ledger/test_chain.py", "ledger/test_databases.py"),
     "ledger.chain": ("ledger/test_book.py",),
     "ledger.keys": ("ledger/test_chain.py",),
+    "estimation.forms": ("estimation/test_summaries.py",),
+    "estimation.propagation": ("estimation/test_summaries.py",),
+    "estimation.variables": ("estimation/test_summaries.py",),
+    "pooling.board": ("pooling/test_descent.py", "pooling/test_estimate.py"),
+    "pooling.estimate": ("pooling/test_board.py",),
+    "pooling.sessions": ("pooling/test_descent.py", "pooling/test_sums.py"),
+    "pooling.shares": ("pooling/test_sessions.py",),
+    "pooling.sums": ("pooling/test_descent.py",),
 }
 """Tests beside the mirrors, below tests/."""
 

@@ -2,7 +2,9 @@
 
 A site is one child of one node and what to put in its place. Sites are found in a fixed order, so
 that a number names a mutant of a given source. Annotations, docstrings, decorators, assertions,
-texts and what only a `raise` reads are left alone: no promise rests on them.
+texts and what only a `raise` reads are left alone: no promise rests on them. A power of two
+constants is one number, and is doubled as one; `return False` becomes `return True`, and not also
+None, which means the same to whoever asks yes or no.
 """
 
 import ast
@@ -146,7 +148,7 @@ def _walk(node: ast.AST, around: ast.AST, lines: tuple[int, int], function: str)
             known = child
         for new in _replacements(child):
             yield Site(parent, field, index, child, new, here, known, inside)
-        if not isinstance(child, ast.Raise):
+        if not (isinstance(child, ast.Raise) or _is_power(child)):
             yield from _walk(child, known, here, inside)
 
 
@@ -175,6 +177,8 @@ def _own_lines(statement: ast.stmt) -> tuple[int, int]:
 
 def _replacements(node: ast.AST) -> Iterator[ast.AST]:
     match node:
+        case ast.BinOp() if _is_power(node):
+            yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
         case ast.Compare():
             for place, operator in enumerate(node.ops):
                 for other in _COMPARISONS[type(operator)]:
@@ -235,7 +239,7 @@ def _statements(node: ast.stmt) -> Iterator[ast.AST]:
             yield ast.Pass()
         case ast.Raise() | ast.Break() | ast.Continue() | ast.Delete():
             yield ast.Pass()
-        case ast.Return(value=ast.expr()) if not _is_none(node.value):
+        case ast.Return(value=ast.expr()) if not _is_false(node.value):
             yield ast.Return(ast.Constant(None))
         case ast.If() | ast.While():
             changed = copy.copy(node)
@@ -243,8 +247,21 @@ def _statements(node: ast.stmt) -> Iterator[ast.AST]:
             yield changed
 
 
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_false(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
+
+
+def _is_power(node: ast.AST) -> bool:
+    """Such as 2.0**-40: one number, written so that it can be read."""
+    exponent = node.right if isinstance(node, ast.BinOp) else None
+    if isinstance(exponent, ast.UnaryOp):
+        exponent = exponent.operand
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Pow)
+        and isinstance(node.left, ast.Constant)
+        and isinstance(exponent, ast.Constant)
+    )
 
 
 def _is_text(node: ast.expr) -> bool:

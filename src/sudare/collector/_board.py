@@ -73,8 +73,8 @@ class Board:
         return self._rounds
 
     def refresh(self, told: Sequence[Round] | None = None) -> list[Round]:
-        """Take over what has been published or revised, and return it: what is `told`, or without
-        that everything there is, which takes a while where there are many rounds."""
+        """Take over rounds that were published or revised, and return them: those in `told`, or by
+        default all there are, which takes a while where there are many."""
         known, rounds = len(self._rounds), list(self._rounds)
         if told is None or next((t.round for t in told if t.round >= known), known) > known:
             told = self._collector.history()

@@ -54,7 +54,7 @@ _CLOSINGS = 16
 _PIECE = 10_000
 """Published rounds read at a time."""
 _SHOWN = 1000
-"""Open rounds that `status` tells of at most: with a long `late` there may be many."""
+"""Open rounds that `status` lists at most: with a long `late` there may be many."""
 _MOVED_BYTES = 8 << 20
 """Raw reports moved into one file."""
 
@@ -214,7 +214,7 @@ class Collector:
         return self._token is not None
 
     def new_token(self) -> str:
-        """A new token for the operator; the one before is worth nothing from now on."""
+        """A new token for the operator; the one before is no longer accepted."""
         token = keys.new_token()
         self.set_token(token)
         return token
@@ -287,7 +287,7 @@ class Collector:
         return max(self.schedule.over(now), self._progress.sealed), self.schedule.begun(now)
 
     def _show(self, counted: Whole) -> None:
-        """Let `status` tell at once what this collector has counted."""
+        """Let `status` show at once what this collector has counted."""
         if counted.size:
             more = tally(counted, np.zeros(counted.size, np.uint8))
             reporters = dict(self._open)
@@ -377,7 +377,7 @@ def bind_store(
     if kept is None:
         started = _started(survey, round_seconds, time.time() if now is None else now)
         values = {"survey": msgspec.json.encode(started, order="sorted"), "enrolment": b"open"}
-        store.found(values, keys.wrap(keys.new_key(), key))
+        store.initialise(values, keys.wrap(keys.new_key(), key))
         kept = store.meta()["survey"]  # another collector may have been first
     serves = msgspec.json.decode(kept, type=Survey)
     same = survey
@@ -407,7 +407,7 @@ def _started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
 
 
 class Opened(NamedTuple):
-    """A collector over its store, which whoever opened it closes."""
+    """A collector over its store, to be closed by the caller."""
 
     collector: Collector
     schedule: Schedule

@@ -1,4 +1,4 @@
-"""How much may be asked: rates for each client and for all together, sizes of bodies, and time.
+"""Limits for requests: rates for each client and for all together, sizes of bodies, and time.
 
 Addresses are not kept. A client is known by a keyed hash of its address (of its network, for IPv6,
 where one client has a whole /64), under a key drawn at start and never written down, and it is
@@ -64,7 +64,7 @@ class Limiter:
         self._swept = clock()
 
     def take(self, client: bytes) -> float:
-        """Zero if this client may go on, else in how many seconds it may try again."""
+        """Zero if this request is allowed, else in how many seconds the client may try again."""
         now = self._clock()
         if now - self._swept > 60 or len(self._buckets) >= _MOST_CLIENTS:
             self._sweep(now)
@@ -143,11 +143,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Gone(Exception):
-    """The client has left: nobody is there to answer."""
+    """The client has closed the connection."""
 
 
 _SMALL = 4096
-"""Bytes of a body that nobody minds keeping, however many there are."""
+"""Bytes of a body that is too small to count against the limit."""
 _MOST_HELD = 256 << 20
 
 

@@ -56,7 +56,7 @@ class Load:
     """Those published rounds in which the users took part."""
     acknowledged: int
     refused: dict[str, int]
-    """Reports that will never be counted, by reason; `undelivered` are those nobody answered."""
+    """Reports that will never be counted, by reason; `undelivered` are those that got no answer."""
     resent: int
     """How often something was sent again."""
     seconds: float
@@ -199,7 +199,7 @@ class _Line:
     async def post(
         self, what: str, content: bytes, until: float, headers: dict[str, str]
     ) -> httpx.Response | None:
-        """The answer that settles it: nothing may be said of what comes after `until`."""
+        """The final answer, with retries until `until`; None if there was none by then."""
         pause = _PAUSE_SECONDS
         async with self.at_once:
             while True:

@@ -1,8 +1,8 @@
 """The routes of the interface: one table, from which they are served and described.
 
-Reports take the short way, without a framework in between: one report in JSON is answered 204 as
-soon as it is durable, and so is the same report sent again: whoever has no answer sends it again,
-and it counts once. A relay sends many, packed.
+Reports are handled without a framework in between: one report in JSON is answered 204 as soon as it
+is durable. A client that got no answer sends the same report again; it is answered in the same way
+and counts once. A relay sends many, packed.
 
 The operator shows a token in the Authorization header. There are no cookies, so nothing a browser
 does by itself can carry the token; and pages of other origins are not allowed to send it.

@@ -72,7 +72,7 @@ def run(settings: Settings, secrets: Secrets, ready: Callable[[Opened, Addresses
     """Collect until SIGTERM or SIGINT.
 
     `ready` is called once requests are taken. A token is made only where standard output is a
-    terminal, as nobody should find one in a log.
+    terminal, so that none is written to a log.
     """
     if settings.workers > 1:
         _run_workers(settings, secrets, ready)
@@ -111,7 +111,7 @@ async def serve(
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait([stopped, *serving], return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
-    monitoring.say("stopping", "Stopping: answering what is in hand")
+    monitoring.say("stopping", "Stopping: answering open requests first")
     service.stream.close()
     main.end()
     _, late = await asyncio.wait(serving[:1], timeout=settings.stop_seconds)
@@ -124,7 +124,7 @@ async def serve(
 
 
 def _run(settings: Settings, opened: Opened, sockets: Sockets, ready: Callable[[], None]) -> None:
-    """Serve as a process of one's own."""
+    """Serve in this process until it is told to stop."""
 
     async def until_told() -> bool:
         stop = asyncio.Event()
@@ -145,7 +145,7 @@ def _run(settings: Settings, opened: Opened, sockets: Sockets, ready: Callable[[
 
 
 class _Listener(Server):
-    """granian's embedded server on a socket of ours: one that nobody else can share by accident,
+    """granian's embedded server on a socket of ours: that no other process can share by accident,
     on any free port if that is wanted, with the kernel's own time limits.
 
     granian has no public way to hand it a socket. Where a version of it has none at all, it binds
@@ -254,7 +254,7 @@ def _run_workers(
     settings: Settings, secrets: Secrets, ready: Callable[[Opened, Addresses], None]
 ) -> None:
     """Start the workers, and end with the first that ends."""
-    # Found out here once, in words, rather than by every worker: whether all can be had.
+    # Checked once here, with a clear message, rather than by every worker.
     opened = open_collector(settings, secrets, make_token=sys.stdout.isatty())
     opened.collector.close()
     _bind("port", settings.host, settings.port).close()

@@ -69,7 +69,7 @@ class Service:
         self._watch()
 
     def start(self) -> None:
-        """Begin to publish rounds when they are due, and to tell viewers what happens."""
+        """Begin to publish rounds when they are due, and to send viewers the news."""
         self._tasks = [
             asyncio.create_task(self._publish()),
             asyncio.create_task(self._tell()),
@@ -98,7 +98,7 @@ class Service:
         self._admit(self._enrolments, scope)
 
     def require_operator(self, scope: Scope) -> None:
-        """Refuse whoever has not the operator's token."""
+        """Refuse a request without the operator's token."""
         given = header(scope["headers"], b"authorization") or b""
         kind, _, token = given.partition(b" ")
         if kind.lower() == b"bearer" and 0 < len(token) <= 512:

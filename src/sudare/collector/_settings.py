@@ -176,7 +176,7 @@ OPTIONS = tuple(map(_option, msgspec.structs.fields(Settings)))
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """What only the environment may tell."""
+    """What is read from the environment only."""
 
     key: bytes | None = None
     token: str | None = None

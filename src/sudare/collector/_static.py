@@ -57,7 +57,7 @@ async def interface(service: "Service", request: Request) -> Response:
 
 
 def tagged(request: Request, tag: str, body: Callable[[], bytes], media: str) -> Response:
-    """An answer, or only word that it is still the one the client has."""
+    """The page, or 304 if the client has this version."""
     headers = {"etag": tag, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)

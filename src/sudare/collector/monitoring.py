@@ -59,7 +59,7 @@ def configure(style: Format = "auto", level: Level = "info", stream: IO[str] | N
 
 
 def say(event: str, message: str, level: int = logging.INFO, **fields: Any) -> None:
-    """One line: what happened, in a word for programs and in words for people."""
+    """Log one line: the event's name for programs, a message for people."""
     logger.log(level, message, extra={"event": event, "fields": fields})
 
 
@@ -174,7 +174,7 @@ class Metrics:
 
     @property
     def faults(self) -> float:
-        """How many faults nobody had foreseen."""
+        """How many unexpected exceptions."""
         return float(self.registry.get_sample_value("sudare_faults_total") or 0.0)
 
     def text(self) -> tuple[bytes, str]:

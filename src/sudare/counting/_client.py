@@ -11,8 +11,8 @@ refused, and so is one that asks for more than `max_epsilon`.
 
 Whether and when something is sent depends on the ticket, the clock and the network, never on the
 bit. A report that cannot be sent is kept and sent later, the very same, until it is acknowledged or
-its round can no longer be counted: a device that fell silent when offline would tell what being
-offline tells.
+its round can no longer be counted: a device that was silent whenever it was offline would reveal
+whatever being offline reveals.
 """
 
 import time
@@ -92,7 +92,7 @@ class Client:
 
     @property
     def ticket(self) -> Ticket:
-        """In which rounds this client speaks."""
+        """In which rounds this client sends."""
         return self._reporter.ticket
 
     @property
@@ -108,7 +108,7 @@ class Client:
 
     @property
     def next_due(self) -> datetime | None:
-        """When the next round opens in which this client speaks; None after the last."""
+        """When the next round opens in which this client sends; None after the last."""
         slot = self._next_slot()
         if slot is None:
             return None
@@ -128,7 +128,7 @@ class Client:
     ) -> Report | None:
         """Say what is due, if it is this client's turn: call it in every round, whatever the bit.
 
-        Asked again in the same round, it sends again what is not acknowledged, and says nothing
+        Called again in the same round, it sends again what is not acknowledged, and nothing
         new. `at` is when the bit was true, if that was not now; rounds come in order. Until all is
         acknowledged it tries for up to `patience` seconds, at longer and longer intervals; what is
         left then is `pending`. Returns this round's report, or None.

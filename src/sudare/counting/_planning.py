@@ -1,4 +1,4 @@
-"""What a survey will be worth, before anyone is asked: errors, intervals, the best method.
+"""Plan a survey before it starts: expected errors, intervals, the best method.
 
 Everything here is a function of public numbers: how many users, rounds, which ε and, if something
 is known beforehand, about which share. Never pass a share computed from reports.
@@ -104,10 +104,11 @@ def plan(
     changes: int | None = None,
     beta: float = 0.05,
 ) -> Plan:
-    """Every method's prospects; `masks` with the best number of slots, `tree` given `changes`.
+    """The expected error of each method; `masks` with the best number of slots, `tree` given
+    `changes`.
 
     `share` is a guess made beforehand at the share of ones, such as "nearly nobody": 0.01. Without
-    it every method is judged at the share that is worst for it.
+    it every method is compared at the share that is worst for it.
     """
     _check(users, rounds, share, beta)
     ways = [_survey(m, rounds, epsilon) for m in ("glance", "harmony", "harmony-signed", "rappor")]

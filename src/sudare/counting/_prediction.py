@@ -5,7 +5,7 @@ n ~ Bin(N, g/T) users report, and Y of them say one. Y is taken for Bin(n, π), 
 deviations shrunk by the factor that hearing n *different* users gives for the standard deviation; a
 round nobody reports in is off by max(μ, 1 − μ). Where everybody is heard, the law is that of flips.
 
-Within 2 % of simulation unless errors are a few users' doing. Too high where rounds share what is
+Within 2 % of simulation unless errors come from a few users. Too high where rounds share what is
 rare: by about a tenth for `tree`, whose rounds share reports, and for masks over nearly all rounds
 with so large an ε that few masks flip anything.
 """
@@ -30,7 +30,7 @@ _NODES = 41
 _GRID = 192
 """Errors at which it is."""
 _MANY_FLIPS = 20
-"""A standard deviation from which flips are as good as normal."""
+"""A standard deviation from which flips are close enough to normal."""
 
 
 def predict_error(survey: Survey, users: int, share: float | None = None) -> float:

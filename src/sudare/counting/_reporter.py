@@ -3,13 +3,13 @@
 Guarantee. All that `report` hands out over the whole horizon is together ε-LDP for the user, for
 any bits, also bits chosen after seeing what was sent before. All secret coins are drawn when the
 reporter is made, so no crash and no restart can draw twice; and before a report is handed out, the
-fact is saved, so that a slot is never answered in two ways. Asked again for the same round, a
-reporter repeats what it said, whatever the bit is now.
+fact is saved, so that a slot is never answered in two ways. Called again for the same round,
+a reporter repeats its report, whatever the bit is now.
 
 Whether something is sent depends on the ticket and the round alone, never on the bit: `report` must
-be given a bit in every round it is called for and decides by itself whether to speak. A device that
+be given a bit in every round it is called for and decides by itself whether to send. A device that
 was switched off in its round cannot report; if being off has to do with the question (is anybody at
-home?), that silence speaks. Save the bit and report it late, or count something else.
+home?), its silence reveals something. Save the bit and report it late, or count something else.
 """
 
 import contextlib
@@ -184,12 +184,12 @@ class Reporter:
 
     @property
     def simulated(self) -> bool:
-        """Drawn with a seed: the reports protect nobody."""
+        """Drawn with a seed: the reports are not private."""
         return self._state.simulated
 
     @property
     def round(self) -> int:
-        """The latest round it was asked about, −1 before the first: none before it is answered."""
+        """The latest round that was reported on, −1 before the first; earlier ones are refused."""
         return self._state.round
 
     @property
@@ -271,7 +271,7 @@ def _check_ticket(survey: Survey, ticket: Ticket) -> None:
 
 
 def _check_state(survey: Survey, state: _State) -> None:
-    """What was saved must fit the ticket: a missing or a foreign coin would tell the bit."""
+    """What was saved must fit the ticket: a missing or a foreign coin would reveal the bit."""
     _check_ticket(survey, state.ticket)
     slots = state.ticket.slots(survey)
     flips = slots if survey.method == "rappor" else survey.law_at(state.ticket.level).slots

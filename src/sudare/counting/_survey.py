@@ -81,7 +81,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         self._normalise()
         if self.law.attenuation == 0:
             raise checks.InvalidInput(
-                f"Expected a larger epsilon than {self.epsilon}: what each report may tell is too "
+                f"Expected a larger epsilon than {self.epsilon}: each report would carry too "
                 "little to be counted"
             )
 

@@ -15,7 +15,7 @@ other ones: taking tickets until one has the wanted round finds less than twice 
 ticket issued late is like any other: where its round has passed, it stays silent.
 
 Marks, orders and sets are AES-128 of (purpose, number) under keys derived from the collector's key
-and the survey's description: a ticket of one survey is worth nothing in another. Marks of a million
+and the survey's description: a ticket of one survey is refused by another. Marks of a million
 tickets are checked in one call.
 """
 

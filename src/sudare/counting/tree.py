@@ -12,7 +12,7 @@ bits then has a probability between 2^{k−m}·p and 2^{k−m}·p·e^ε, p that 
 every input at all: a flip not yet used averages over masks, and a coin is the average of both. So
 all reports of a user are together ε-LDP, also when the user changes more often; only the count
 suffers then. A level of m stretches has at most m movements, so that min(k, m) flips lose none of
-them and tell each more clearly: surveys that say so (`flips`) give a ticket no more.
+them and send each with less noise: surveys that say so (`flips`) give a ticket no more.
 
 Accuracy. With L levels drawn independently and N users, μ̂_t = Σ ±L/(N·c_ℓ) over the reports about
 t's stretches: a sum of independent terms of size at most L/(Nc) and total variance at most

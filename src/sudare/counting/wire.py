@@ -162,7 +162,7 @@ def mark_text(mark: bytes) -> str:
 
 
 def error_code(body: bytes) -> str:
-    """The one word of a refusal; empty if somebody else answered."""
+    """The reason code of a refusal; empty if it was not the collector that answered."""
     return _error(body, "code")
 
 

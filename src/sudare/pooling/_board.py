@@ -1,7 +1,7 @@
 """What has been signed so far under a plan: who joined, who answered, what the sums are.
 
-A board is made from a pile of signed files, in any order, from a folder that may lie: it deletes,
-delays, repeats and shows different people different files. None of that can make a wrong sum. Masks
+A board is made from signed files in any order. The folder is not trusted: it may delete, delay or
+repeat files, and show different ones to different people. None of that can make a wrong sum. Masks
 cancel only among answers that name the same roster; each is signed; and what does not fit is
 refused by name.
 """
@@ -138,7 +138,7 @@ class Board:
 
     @property
     def descent(self) -> Descent:
-        """How gradient sessions walk; a function of public numbers, once all have joined."""
+        """The step length of gradient sessions; from public numbers alone, once all have joined."""
         return Descent.of(self.terms, self.roster.rows)
 
     def theta(self, session: int) -> Array | None:
@@ -223,7 +223,7 @@ class Board:
 
 
 def read_board(files: Iterable[tuple[str, bytes]], terms: PoolTerms, keyring: Keyring) -> Board:
-    """Sort and verify a pile of files; what is wrong with some is reported and stops nothing else.
+    """Sort and verify signed files; a file with a fault is reported, and the others count.
 
     Raises `PoolInvalid` if one organisation signed two different things in place of one.
     """

@@ -1,4 +1,4 @@
-"""How gradient sessions walk: steps of one length, from zero, decided by public numbers alone.
+"""Gradient descent over sessions: steps of one length, from zero, decided by public numbers alone.
 
 The loss of all N rows falls along their gradients, each clipped to length C. T sessions of noise σ
 move the coefficients by about S·σ√p/(N√T), S the whole way of all T steps. So S is the least of two

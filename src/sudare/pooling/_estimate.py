@@ -1,6 +1,6 @@
 """Coefficients from noisy sums, with the noise of every sum counted.
 
-A Newton session tells the score g and the Hessian H of the log-likelihood at a public θ₀, both with
+A Newton session gives the score g and the Hessian H of the log-likelihood at a public θ₀, both with
 noise: e on g of standard deviation σ, E on H of σ/k off its diagonal and √2 times that on it. For
 the truth θ* and d = θ* − θ₀, what is left over, g + e − (H + E)d, has variance
 
@@ -20,7 +20,7 @@ from sudare.learners import inverse
 Array = NDArray[np.float64]
 _ROUNDS = 8
 _WIDE = 10.0
-"""Standard deviation of a prior wide enough to say nothing: log-odds for a row of norm 1."""
+"""Standard deviation of a prior wide enough not to matter: log-odds for a row of norm 1."""
 
 
 class Estimated(NamedTuple):

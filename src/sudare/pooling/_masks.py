@@ -1,4 +1,4 @@
-"""Masks: why a single organisation's vector says nothing until all are added up.
+"""Masks: why a single organisation's vector shows nothing until all are added up.
 
 Each pair of organisations agrees on a secret by X25519, from keys made for this attempt alone, and
 expands it into one stream of 64-bit numbers a session. Of the two, the one with the smaller signing
@@ -94,8 +94,8 @@ def add_up(vectors: Sequence[Words]) -> NDArray[np.int64]:
 def is_proper(public: bytes) -> bool:
     """Whether these bytes are an X25519 key that makes secrets: 32 bytes, and not of low order.
 
-    Of the few points of low order every secret key makes the same number, zero, which the library
-    refuses; so any secret key tells.
+    With one of the few points of low order every secret key gives the same number, zero, which the
+    library refuses; so it is enough to try one secret key.
     """
     try:
         _agree(X25519PrivateKey.from_private_bytes(bytes(32)), public)

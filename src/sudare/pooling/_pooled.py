@@ -1,7 +1,7 @@
 """The result of a pool: all that was signed, in one file that everybody makes alike.
 
-It holds the plan, every join and every answer, so that it is signed by all and needs nobody's word:
-whoever trusts the members' keys checks every signature and adds up the answers again. Two parties
+It holds the plan, every join and every answer, and so all signatures: whoever trusts the members'
+keys checks them and adds up the answers again, and need not trust the sender. Two parties
 that saw the same files write the same bytes.
 """
 

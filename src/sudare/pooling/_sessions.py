@@ -45,7 +45,7 @@ APART_RADIUS = 0.5
 APART_ROWS = 10
 """Organisations with fewer rows are left out of it."""
 _LARGEST_EPSILON = 200.0
-"""Beyond, a price says nothing any more, and need not be told."""
+"""A larger ε promises next to nothing, and is not worked out."""
 _MOST_SUM = 2.0**60
 """Steps: what all rows together may come to, with room for noise below 2⁶³."""
 
@@ -212,7 +212,7 @@ class PoolTerms:
 
 
 def _worst_epsilon(plan: PoolPlan) -> float:
-    """What must still be told truly, if only oneself is honest: failures count e^ε times there."""
+    """The largest ε stated, with one honest organisation only: failures count e^ε times there."""
     if plan.alone is not None:
         return min(plan.alone, _LARGEST_EPSILON)
     mu = math.sqrt(plan.honest) * gaussian_mu(plan.epsilon, plan.delta)

@@ -165,7 +165,7 @@ def test_a_newer_store(file: str) -> None:
 def filled(file: str, used: int) -> Store:
     """A store in which that many serials are used, in groups of 50,000 in random order."""
     store = open_store(file)
-    store.found({"survey": b"{}"}, b"secret")
+    store.initialise({"survey": b"{}"}, b"secret")
     for serials in np.array_split(np.random.default_rng(0).permutation(used), used // 50_000):
         store.count(group(serials))
     return store
@@ -216,7 +216,7 @@ def test_folding_is_worth_it(file: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_failed_commit_is_forgotten(file: str) -> None:
     """What the disk did not take is not used in memory either."""
     store = open_store(file)
-    store.found({"survey": b"{}"}, b"secret")
+    store.initialise({"survey": b"{}"}, b"secret")
     store.count(group([1]))
     trigger = "CREATE TRIGGER full BEFORE UPDATE ON counts BEGIN SELECT RAISE(ABORT, 'no'); END"
     store._db.execute(trigger)  # type: ignore[attr-defined]
@@ -247,7 +247,7 @@ def test_the_log_does_not_keep_who_said_what(file: str, monkeypatch: pytest.Monk
     """From commit to commit it tells the serial and by how much the counts rose."""
     log = Path(f"{file}-wal")
     store = open_store(file)
-    store.found({"survey": b"{}"}, b"secret")
+    store.initialise({"survey": b"{}"}, b"secret")
     store.tidy()
     assert log.stat().st_size > 0, "not at every turn"
     monkeypatch.setattr("sudare.collector.stores.sqlite._EMPTY_SECONDS", 0.0)
@@ -295,7 +295,7 @@ def test_raw_reports_that_were_moved_are_overwritten(
     monkeypatch.setattr(sqlite3, "connect", forgetful)
     secret = np.frombuffer(b"who said what to whom, and when." * 40, np.void(b"x" * 32).dtype)
     store = open_store(file)
-    store.found({"survey": b"{}"}, b"secret")
+    store.initialise({"survey": b"{}"}, b"secret")
     store.count(group([1])._replace(raw=secret))
     ((number, kept),) = store.raw(10**6)
     assert kept == secret.tobytes()

@@ -159,12 +159,12 @@ class Store(ABC):
         """Whole numbers as one value of a query."""
 
     def meta(self) -> dict[str, bytes]:
-        """Named values; empty before `found`."""
+        """Named values; empty before `initialise`."""
         with self._reading() as run:
             return dict(run("SELECT name, value FROM collector_meta"))
 
-    def found(self, values: Mapping[str, bytes], secret: bytes) -> None:
-        """Set up an empty store with its first ticket key; nothing if somebody has done so."""
+    def initialise(self, values: Mapping[str, bytes], secret: bytes) -> None:
+        """Set up an empty store with its first ticket key; does nothing if that was done before."""
         with self._writing(alone=True) as run:
             if run("SELECT 1 FROM collector_meta").fetchone():
                 return
@@ -200,7 +200,7 @@ class Store(ABC):
 
     @abstractmethod
     def issue(self, count: int) -> tuple[int, bytes]:
-        """The first of `count` numbers that nobody had before, and the secret of their range."""
+        """The first of `count` numbers never issued before, and the secret of their range."""
 
     @abstractmethod
     def count(self, group: Group) -> NDArray[np.uint8]:

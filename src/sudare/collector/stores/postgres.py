@@ -190,7 +190,7 @@ class PostgreSQL(Store):
         try:
             connection.execute(_SESSION)
             connection.adapters.register_dumper(Numbers, NumbersDumper)
-            # A number of one's own; if all are taken, to share one costs time only.
+            # A shard for this collector alone; if all are taken, sharing one costs time only.
             own = next(
                 (
                     shard
@@ -231,7 +231,7 @@ def _used(
 def _among(
     banks: NDArray[np.int64] | int, serials: NDArray[np.uint64], found: list[tuple[int, int]]
 ) -> NDArray[np.bool_]:
-    """Which of these are found."""
+    """Which of these pairs are among those found."""
     if not found:
         return np.zeros(serials.shape, np.bool_)
     bank, serial = np.array(found, np.int64).T
