@@ -32,6 +32,11 @@ _LONGEST_NAME = 200
 _MOST_ROWS = 2**53
 PLAUSIBLE_ROWS = 10**9
 """More than any party has: a release that claims more can be read, but not computed with."""
+_POOLED_START = b'{"answers":'
+"""Fields are in the order of their names."""
+LARGEST_POOLED = 256 << 20
+"""Bytes of a pool's result; a hundred organisations with two hundred features make some twenty
+million."""
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,6 +309,11 @@ def without_rows(release: PooledLearner, member: str) -> PooledLearner:
         members=release.members[:place] + release.members[place + 1 :],
         sizes=release.sizes[:place] + release.sizes[place + 1 :],
     )
+
+
+def is_pooled(data: bytes) -> bool:
+    """Whether these bytes begin like the file of a pool's result, which is no signed release."""
+    return data.startswith(_POOLED_START)
 
 
 def shortening(table: Array, row_norm: float) -> tuple[Array, Array]:

@@ -12,14 +12,13 @@ from sudare.exchange import Keyring
 from sudare.foundations.privacy import account
 from sudare.pooling import (
     PoolInvalid,
-    is_pooled,
     open_pooled,
     read_board,
     trust_pooled,
     write_pooled,
 )
 from sudare.pooling._messages import open_join, sign_answer, sign_join
-from sudare.releases import PooledRelease
+from sudare.releases import PooledRelease, is_pooled
 from tests.pooling import pools
 from tests.pooling.pools import STUDY, Pool
 

@@ -142,7 +142,7 @@ def test_whatever_fails_in_computing_again_refuses_the_release(
 
     study, ours = classes(), clinic(tmp_path, "A", seed=1)
     data = Path(ours.publish(study, tmp_path / "out").address).read_bytes()
-    monkeypatch.setattr("sudare.site._receiving.ReleasePlan.of", fails)
+    monkeypatch.setattr("sudare.site._plan.ReleasePlan.of", fails)
     with pytest.raises(ReleaseInvalid, match="cannot be computed"):
         site.verify(data, keyring(ours), study)
 

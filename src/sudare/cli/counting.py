@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sudare.cli.clients import simulate_clients
 from sudare.cli.console import AsJson, Seed, number, out, print_json, progress
+from sudare.cli.models import plan_learn
 from sudare.cli.sparks import sparks
 from sudare.foundations import checks
 
@@ -36,6 +37,7 @@ Changes = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the whole."""
+    plans.command("learn")(plan_learn)
     app.add_typer(plans, name="plan", no_args_is_help=True)
     simulations.command("clients")(simulate_clients)
     app.add_typer(simulations, name="simulate", no_args_is_help=True)

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 REFUSED = 3
 
 
-def register(app: typer.Typer, plans: typer.Typer) -> None:
-    """Add these commands to the whole, and one to the plans."""
+def register(app: typer.Typer) -> None:
+    """Add these commands to the whole."""
     app.command()(blend)
     app.command()(predict)
     app.command()(report)
-    plans.command("learn")(plan_learn)
 
 
 def blend(

@@ -10,10 +10,11 @@ import contextlib
 import math
 import numbers
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 class SudareError(Exception):
@@ -66,7 +67,7 @@ def between(low: float, high: float, **named: object) -> None:
 def count(minimum: int = 1, **named: object) -> None:
     """Whole numbers of at least `minimum` (numpy integers too; not booleans, not 3.0)."""
     for name, value in named.items():
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise InvalidInput(f"Expected {name}={_shown(value)} to be a whole number")
         if value < minimum:
             raise InvalidInput(f"Expected {name}={_shown(value)} >= {minimum}")
@@ -80,8 +81,10 @@ def one_of(allowed: Collection[object], **named: object) -> None:
             raise InvalidInput(f"Expected {name}={_shown(value)} to be one of {choices}")
 
 
-def finite_array(*, dimensions: int | None = None, **named: ArrayLike) -> NDArray[np.float64]:
+def finite_array(*, dimensions: int | None = None, **named: "ArrayLike") -> "NDArray[np.float64]":
     """The one named argument as a float array, refused if empty, not numeric or not finite."""
+    import numpy as np  # not above: to say that a file is missing takes no arrays
+
     ((name, value),) = named.items()
     try:
         raw = np.asarray(value)
@@ -104,7 +107,7 @@ def finite_array(*, dimensions: int | None = None, **named: ArrayLike) -> NDArra
 
 def _each(named: dict[str, object], holds: Callable[[float], bool], condition: str) -> None:
     for name, value in named.items():
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InvalidInput(f"Expected {name}={_shown(value)} to be a number")
         try:
             number = float(value)

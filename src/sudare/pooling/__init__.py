@@ -26,8 +26,6 @@ from sudare.pooling._party import (
 )
 from sudare.pooling._plan import Kind, Member, PoolPlan, read_plan
 from sudare.pooling._pooled import (
-    LARGEST_POOLED,
-    is_pooled,
     open_pooled,
     parameters,
     pooled_release,
@@ -42,7 +40,6 @@ __all__ = [
     "ANSWER_SUFFIX",
     "JOIN_SUFFIX",
     "LARGEST_MESSAGE",
-    "LARGEST_POOLED",
     "Board",
     "Descent",
     "Estimated",
@@ -59,7 +56,6 @@ __all__ = [
     "Secret",
     "Session",
     "check_answer",
-    "is_pooled",
     "make_join",
     "masked_answer",
     "moment_of",

@@ -17,13 +17,9 @@ from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
 from sudare.pooling._messages import PoolInvalid
 from sudare.pooling._plan import PoolPlan
 from sudare.pooling._sessions import APART_RADIUS, APART_ROWS, FARTHEST_THETA, PoolTerms
-from sudare.releases import Pooled, PooledLearner, PooledRelease
+from sudare.releases import LARGEST_POOLED, Pooled, PooledLearner, PooledRelease
 
 POOLED = "sudare-pooled/1"
-_START = b'{"answers":'
-"""How the files of pools begin: fields are in the order of their names."""
-LARGEST_POOLED = 256 << 20
-"""Bytes; a pool of a hundred organisations with two hundred features has some twenty million."""
 
 
 class _Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,11 +27,6 @@ class _Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     format: str
     joins: tuple[str, ...]
     plan: PoolPlan
-
-
-def is_pooled(data: bytes) -> bool:
-    """Whether these bytes begin like a pooled release."""
-    return data.startswith(_START)
 
 
 def write_pooled(board: Board) -> bytes:

@@ -1,26 +1,30 @@
 """An organisation's workflow: release what it may, verify what it receives, blend, predict."""
 
-from sudare.site._blended import blend, blend_unattended
-from sudare.site._describing import (
-    CSV_HEADER,
-    Described,
-    csv_rows,
-    describe_releases,
-    outcome_title,
-    render_description,
-    shown,
-    table_lines,
-)
-from sudare.site._evaluation import Evaluation, evaluate
-from sudare.site._identity import open_data, own_receipts
-from sudare.site._model import Model, Story, load_model
-from sudare.site._plan import ReleasePlan, make_learner
-from sudare.site._planning import LearningPlan, plan_learning
-from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
-from sudare.site._pooling import take_part, take_part_unattended
-from sudare.site._receiving import Checked, collect, verify
-from sudare.site._releasing import Published, publish, publish_unattended
-from sudare.site._report import render
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sudare.site._blended import blend, blend_unattended
+    from sudare.site._describing import (
+        CSV_HEADER,
+        Described,
+        csv_rows,
+        describe_releases,
+        outcome_title,
+        render_description,
+        shown,
+        table_lines,
+    )
+    from sudare.site._evaluation import Evaluation, evaluate
+    from sudare.site._identity import open_data, own_receipts
+    from sudare.site._model import Model, Story, load_model
+    from sudare.site._plan import ReleasePlan, make_learner
+    from sudare.site._planning import LearningPlan, plan_learning
+    from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
+    from sudare.site._pooling import take_part, take_part_unattended
+    from sudare.site._receiving import Checked, collect, verify
+    from sudare.site._releasing import Published, publish, publish_unattended
+    from sudare.site._report import render
 
 __all__ = [
     "CSV_HEADER",
@@ -58,3 +62,34 @@ __all__ = [
     "take_part_unattended",
     "verify",
 ]
+
+_LATER = {
+    "_blended": ("blend", "blend_unattended"),
+    "_describing": (
+        "CSV_HEADER",
+        "Described",
+        "csv_rows",
+        "describe_releases",
+        "outcome_title",
+        "render_description",
+        "shown",
+        "table_lines",
+    ),
+    "_evaluation": ("Evaluation", "evaluate"),
+    "_identity": ("open_data", "own_receipts"),
+    "_model": ("Model", "Story", "load_model"),
+    "_plan": ("ReleasePlan", "make_learner"),
+    "_planning": ("LearningPlan", "plan_learning"),
+    "_pool": ("PartyStatus", "Pool", "PoolStatus", "new_plan"),
+    "_pooling": ("take_part", "take_part_unattended"),
+    "_receiving": ("Checked", "collect", "verify"),
+    "_releasing": ("Published", "publish", "publish_unattended"),
+    "_report": ("render",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,15 @@
-"""Read and verify releases: signature, study, and a certificate that can be computed again."""
+"""Read and verify releases: signature, study, and a certificate that can be computed again.
+
+What computes a certificate again brings in all learners, and what adds up a pool all its sums. They
+are imported when it comes to that: a signature and a price are checked without.
+"""
 
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,13 +24,12 @@ from sudare.exchange import (
     subfolders,
 )
 from sudare.foundations import checks
-from sudare.foundations.gaussian import concentrated_rho
 from sudare.foundations.privacy import ApproximateEvent, ConcentratedEvent, Event, PureEvent
-from sudare.foundations.seal import plan_seal
-from sudare.pooling import LARGEST_POOLED, PoolInvalid, is_pooled, trust_pooled
-from sudare.releases import LearnerRelease, Pooled, Release
-from sudare.site._plan import ReleasePlan, make_learner
-from sudare.study import Study
+from sudare.releases import LARGEST_POOLED, LearnerRelease, Pooled, Release, is_pooled
+
+if TYPE_CHECKING:
+    from sudare.site._plan import ReleasePlan
+    from sudare.study import Study
 
 POOL_FOLDER, POOLED_NAME = "pool-", "pooled.release"
 """Where in a place the result of a pool is."""
@@ -47,7 +50,7 @@ class Checked:
     """Why it was refused, or set aside; None for one that is used."""
 
 
-def verify(data: bytes, keyring: Keyring, study: Study | None = None) -> Trusted:
+def verify(data: bytes, keyring: Keyring, study: "Study | None" = None) -> Trusted:
     """The release in these bytes, if it is all that it claims; raises only `ReleaseInvalid`.
 
     Without a study, only the signature and the price were checked: what the certificate says of
@@ -70,7 +73,9 @@ def verify(data: bytes, keyring: Keyring, study: Study | None = None) -> Trusted
     return trusted
 
 
-def _verify_pooled(data: bytes, keyring: Keyring, study: Study | None) -> Trusted:
+def _verify_pooled(data: bytes, keyring: Keyring, study: "Study | None") -> Trusted:
+    from sudare.pooling import PoolInvalid, trust_pooled
+
     try:
         trusted = trust_pooled(data, keyring, None if study is None else study.digest())
     except PoolInvalid as problem:
@@ -85,7 +90,7 @@ def _verify_pooled(data: bytes, keyring: Keyring, study: Study | None) -> Truste
     return trusted
 
 
-def collect(places: Iterable[str], keyring: Keyring, study: Study | None = None) -> list[Checked]:
+def collect(places: Iterable[str], keyring: Keyring, study: "Study | None" = None) -> list[Checked]:
     """Every release found in these places; of one signer only the latest is used.
 
     The results of pools are in folders of their own within a place.
@@ -174,8 +179,10 @@ def _members(checked: Checked) -> frozenset[str]:
     return frozenset(release.members if isinstance(release, Pooled) else ())
 
 
-def _check_against(signed: SignedRelease, study: Study) -> None:
+def _check_against(signed: SignedRelease, study: "Study") -> None:
     """Everything that the study's terms decide, computed again from public numbers."""
+    from sudare.site._plan import ReleasePlan
+
     release, expected = signed.release, ReleasePlan.of(study, signed.release.n)
     if "edition" not in signed.certificate.parameters:
         expected = _as_before(release, expected)
@@ -195,7 +202,7 @@ def _check_against(signed: SignedRelease, study: Study) -> None:
     _check_certificate(signed, study, expected)
 
 
-def _as_before(release: Release, expected: ReleasePlan) -> ReleasePlan:
+def _as_before(release: Release, expected: "ReleasePlan") -> "ReleasePlan":
     """What a release of the first edition may state: the same promise, with somewhat more noise.
 
     Its price is computed again. Its other calibrations are gone: noise between what is asked for
@@ -219,8 +226,10 @@ def _as_before(release: Release, expected: ReleasePlan) -> ReleasePlan:
     return dataclasses.replace(expected, **stated)
 
 
-def _first_event(plan: ReleasePlan) -> Event:
+def _first_event(plan: "ReleasePlan") -> Event:
     """The price that the first edition set for such a release."""
+    from sudare.foundations.gaussian import concentrated_rho
+
     terms = plan.study.privacy
     about: dict[str, Any] = {"neighbours": plan.event.neighbours, "unit": plan.event.unit}
     if terms.delta == 0:
@@ -243,8 +252,11 @@ def _is_nearly(stated: Event, event: Event) -> bool:
     )
 
 
-def _first_slack(plan: ReleasePlan, event: Event) -> float:
+def _first_slack(plan: "ReleasePlan", event: Event) -> float:
     """What the seal of the first edition could add: Gaussian wherever δ > 0."""
+    from sudare.foundations.seal import plan_seal
+    from sudare.site._plan import make_learner
+
     assert plan.slack is not None
     terms = plan.study.privacy
     seal = make_learner(plan.study).recipe(plan.n, len(plan.study.features)).seal
@@ -259,7 +271,7 @@ def _first_slack(plan: ReleasePlan, event: Event) -> float:
     return before.noise_std * (math.sqrt(seal.dimension) + 9)
 
 
-def _check_certificate(signed: SignedRelease, study: Study, expected: ReleasePlan) -> None:
+def _check_certificate(signed: SignedRelease, study: "Study", expected: "ReleasePlan") -> None:
     """What people will read: nothing on it may be the signer's own words."""
     certificate, terms = signed.certificate, study.privacy
     if (certificate.epsilon, certificate.delta) != (terms.epsilon, terms.delta):
