@@ -8,11 +8,13 @@ milliseconds, so each is kept. None can be seeded: simulation has its own stand-
 from functools import lru_cache
 from typing import Any
 
-import opendp.prelude as dp
+# Not opendp.prelude, which brings in scikit-learn, pandas and polars where they are installed.
+from opendp import domains, measurements, measures, metrics
+from opendp.mod import enable_features
 
 from sudare.foundations.rounding import up
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 
 class Sampler:
@@ -32,21 +34,25 @@ class Sampler:
 @lru_cache(maxsize=256)
 def laplace(scale: float) -> Sampler:
     """Adds independent discrete Laplace noise, P(k) ∝ exp(−|k|/scale), to whole numbers."""
-    return Sampler(dp.m.make_laplace(_whole_numbers(), dp.l1_distance(T=float), scale=scale))
+    return Sampler(
+        measurements.make_laplace(_whole_numbers(), metrics.l1_distance(T=float), scale=scale)
+    )
 
 
 @lru_cache(maxsize=256)
 def gaussian(scale: float) -> Sampler:
     """Adds independent discrete Gaussian noise, P(k) ∝ exp(−k²/2scale²), to whole numbers."""
-    return Sampler(dp.m.make_gaussian(_whole_numbers(), dp.l2_distance(T=float), scale=scale))
+    return Sampler(
+        measurements.make_gaussian(_whole_numbers(), metrics.l2_distance(T=float), scale=scale)
+    )
 
 
 @lru_cache(maxsize=256)
 def _gumbel(scale: float) -> Any:
     # OpenDP states its guarantee in zCDP; the law is that of the exponential mechanism.
-    scores = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    return dp.m.make_noisy_max(
-        scores, dp.linf_distance(T=float), dp.zero_concentrated_divergence(), scale=scale
+    scores = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+    return measurements.make_noisy_max(
+        scores, metrics.linf_distance(T=float), measures.zero_concentrated_divergence(), scale=scale
     )
 
 
@@ -56,4 +62,4 @@ def choice(scores: list[float], epsilon: float, sensitivity: float) -> int:
 
 
 def _whole_numbers() -> Any:
-    return dp.vector_domain(dp.atom_domain(T="i64"))
+    return domains.vector_domain(domains.atom_domain(T="i64"))
