@@ -8,6 +8,7 @@ import pytest
 from sudare.foundations.privacy import GaussianEvent, PureEvent
 from sudare.ledger import Ledger
 from tests.support import ROOT
+from tests.support.commands import command
 
 
 def test_keys_are_secret_and_fingerprints_are_shown(desk: Any) -> None:
@@ -84,3 +85,42 @@ def test_an_older_ledger_says_since_when_it_has_a_key(desk: Any) -> None:
     shown = " ".join(desk.run("ledger", "show", "--ledger", "old.db").split())
     assert "has a key since" in shown
     assert "after entry 4: what came before is vouched for only by the chain" in shown
+
+
+def test_a_data_file_is_checked_whole_and_no_value_is_shown(desk: Any) -> None:
+    good = (desk.folder / "0.csv").read_text()
+    bad = good + "130,old,f,yes,x\n130,50,F,yes,x\n"
+    (desk.folder / "bad.csv").write_text(bad)
+    told = json.loads(desk.run("study", "check", "study.toml", "bad.csv", "--json"))
+    assert [(each["row"], each["column"]) for each in told["data"]["problems"]] == [
+        (91, "age"),
+        (92, "sex"),
+    ]
+    assert "not to be shared" in told["data"]["note"]
+    shown = command(desk.folder, "study", "check", "study.toml", "bad.csv")
+    assert shown.code == 3
+    assert "2 things to put right" in shown.out
+    assert "old" not in shown.out
+    assert command(desk.folder, "study", "check", "study.toml", "0.csv").code == 0
+    (desk.folder / "many.csv").write_text(good + "130,old,f,yes,x\n" * 60)
+    assert (
+        "and 20 more: --all" in command(desk.folder, "study", "check", "study.toml", "many.csv").out
+    )
+    every = command(desk.folder, "study", "check", "study.toml", "many.csv", "--all").out
+    assert "150" in every
+    (desk.folder / "none.csv").write_text(good.splitlines()[0] + "\n")
+    empty = command(desk.folder, "study", "check", "study.toml", "none.csv")
+    assert (empty.code, "there are no rows" in empty.out) == (3, True)
+
+
+def test_how_a_file_is_read_is_said_at_the_desk_alone(desk: Any) -> None:
+    text = (desk.folder / "0.csv").read_text().replace(",", ";")
+    (desk.folder / "odd.csv").write_text(text.replace(";x\n", ";é\n"), encoding="cp1252")
+    words = ("odd.csv", "--ledger", "odd.db")
+    opened = command(desk.folder, "ledger", "open", "odd", *words, "--epsilon", "4")
+    assert opened.code == 0
+    assert "read as cp1252, separated by ';', with decimal commas" in opened.err
+    release = ("release", *words, "--key", "key0.json", "--party", "A", "--out", "odd")
+    silent = command(desk.folder, *release, "--unattended")
+    assert (silent.code, silent.err) == (0, "")
+    assert "read as cp1252" in command(desk.folder, *release).err

@@ -32,6 +32,7 @@ from sudare.study import (
     read_table,
 )
 from sudare.study import _sources as sources
+from sudare.study._reading import BLOCK_BYTES
 from tests.study.studies import studies, study, text
 
 HEARTS = study()
@@ -334,7 +335,7 @@ def test_memory_is_bounded_by_blocks(tmp_path: Path) -> None:
     assert sum(sizes) == 1_000_000
     assert len(sizes) > 1
     # A line has some 20 letters.
-    assert max(sizes) < sources.BLOCK_BYTES / 10
+    assert max(sizes) < BLOCK_BYTES / 10
     frame = pa.table({"x": np.zeros(200_000), "y": ["no"] * 200_000})
     assert max(len(block.rows) for block in read_blocks(frame, ONE)) == sources.BLOCK_ROWS
     pa.parquet.write_table(frame, tmp_path / "x.parquet")
@@ -349,7 +350,7 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "a header without an end": ("x,y", "at least one row|is empty"),
     "a missing column": (f"x,z\n1,{CANARY}\n", "missing: 'y'"),
     "missing columns": (f"a\n{CANARY}\n", "missing: 'x', 'y'"),
-    "other separators": (f"x;y\n1;{CANARY}\n", "missing: 'x', 'y'"),
+    "other separators": (f"x#y\n1#{CANARY}\n", "missing: 'x', 'y'"),
     "a column twice": (f"x,x,y\n1,{CANARY},no\n", "'x' occurs twice"),
     "a short line": (f"x,y\n1,no\n{CANARY}\n", "more or fewer fields"),
     "a long line": (f"x,y\n1,no\n1,no,{CANARY}\n", "more or fewer fields"),
@@ -361,8 +362,9 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "a label and a zero byte": ("x,y\n1,no\x00\n", "'y' holds a label that is not in the study"),
     "a gap": (f"x,z,y\n,{CANARY},no\n", "'x' has missing values.*add missing = … under"),
     "a gap in the target": (f"x,z,y\n1,{CANARY},\n", "'y' has missing values: leave"),
-    "Latin-1": (f"x,y\n1,{CANARY}ä\n".encode("latin-1"), "'y' holds text that is not UTF-8"),
-    "UTF-16": (f"x,y\n1,{CANARY}\n".encode("utf-16"), "missing|fields|CSV file that can be read"),
+    "Latin-1": (f"x,y\n1,{CANARY}ä\n".encode("latin-1"), "'y' holds a label that is not"),
+    "damaged UTF-8": (f"x,y\n1,ää\n1,{CANARY}".encode() + b"\xe4\n", "'y' holds text that is not"),
+    "UTF-16": (f"x,y\n1,{CANARY}\n".encode("utf-16"), "'y' holds a label that is not"),
     "an open quote": (f'x,y\n1,"{CANARY}\n2,no\n', "not in the study|can be read"),
     "bytes": (bytes(range(256)) * 40, "data.csv|missing"),
 }

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sudare.foundations.checks import InvalidInput
 from sudare.study import Block, parse_study, read_every_row, read_table
-from sudare.study import _sources as sources
+from sudare.study._reading import BLOCK_BYTES
 from tests.study.studies import text
 from tests.study.test_tables import CANARY, HEARTS, ONE, ROWS, WRONG, same_rows, written
 
@@ -109,7 +109,7 @@ def test_lines_of_another_length_are_rows_of_gaps(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_a_block_is_read(tmp_path: Path) -> None:
-    long = GOOD | {"named": "z" * (3 * sources.BLOCK_BYTES)}
+    long = GOOD | {"named": "z" * (3 * BLOCK_BYTES)}
     for rows in ([long, GOOD], [GOOD, long]):
         block = read_every_row(written(tmp_path, as_csv(rows)), GAPLESS)
         assert sorted((block.rows[:, 6] * math.sqrt(8)).round(12).tolist()) == [0, 1]

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from sudare.cli.console import AsJson, out, print_json, progress
+from sudare.cli.options import Rows, tell_reading
 
 if TYPE_CHECKING:
     from sudare.site import Evaluation, Model
@@ -35,13 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model that 'sudare blend' wrote.")],
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="CSV or Parquet file with the study's columns and its target: rows that the "
-            "model has not seen."
-        ),
-    ],
+    data: Rows,
     threshold: Annotated[
         float, typer.Option(help="Rows with a larger probability are called the second class.")
     ] = 0.5,
@@ -61,6 +56,7 @@ def evaluate(
     from sudare import site
 
     made = site.load_model(model)
+    tell_reading(data, made.study)
     with progress() as tick:
         found = site.evaluate(
             made,

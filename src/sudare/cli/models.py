@@ -13,11 +13,13 @@ from sudare.cli.console import AsJson, out, print_json, progress
 from sudare.cli.options import (
     LedgerUrl,
     OwnKey,
+    Rows,
     StudyFile,
     TrustFile,
     Unattended,
     csv_text,
     keyring,
+    tell_reading,
     write_text,
 )
 from sudare.foundations import checks
@@ -36,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def blend(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file of your rows.")],
+    data: Rows,
     releases: Annotated[
         list[str], typer.Option("--releases", help="Folder, file or address of releases.")
     ],
@@ -90,6 +92,7 @@ def blend(
         else:
             out.print(f"Wrote {to}.")
         return
+    tell_reading(data, described)
     with progress() as tick:
         model = site.blend(
             data, described, checked, party=party, key=named, receipts=receipts, progress=tick
@@ -124,7 +127,7 @@ def _show_story(story: "Story", to: Path) -> None:
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that 'sudare blend' wrote.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the study's columns.")],
+    data: Rows,
     to: Annotated[Path, typer.Option("--out", help="Where to write the predictions.")] = Path(
         "predictions.csv"
     ),
@@ -133,6 +136,7 @@ def predict(
     from sudare import site
 
     made = site.load_model(model)
+    tell_reading(data, made.study)
     predicted = made.predict(data)
     header, columns = ["prediction"], [predicted.tolist()]
     if made.study.task == "classification":

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sudare.cli.console import err
 from sudare.foundations import checks
 from sudare.storage.files import replace_file
 
 if TYPE_CHECKING:
     from sudare.exchange import Keyring
+    from sudare.study import Study
 
 StudyFile = Annotated[Path, typer.Option("--study", help="The study's TOML file.")]
+_KINDS = 'CSV, Parquet, Excel, OpenDocument, SAS, SPSS or Stata file, or "duckdb:FILE?SELECT …".'
+Rows = Annotated[str, typer.Argument(help=f"Your rows: a {_KINDS}", metavar="DATA")]
+MaybeRows = Annotated[str | None, typer.Argument(help=f"Your rows: a {_KINDS}", metavar="[DATA]")]
 LedgerUrl = Annotated[
     str, typer.Option("--ledger", help="A file, or postgresql://… for a ledger that a team shares.")
 ]
@@ -47,6 +52,15 @@ def keyring(trust: Path, key: Path, own_name: str = "yourself") -> "Keyring":
     if public is None or ring.holder(public.fingerprint) is not None:
         return ring
     return ring.with_key(own_name, public)
+
+
+def tell_reading(data: str, study: "Study") -> None:
+    """Say how a text file is read, where that is not the usual way. For a desk: rows may decide."""
+    from sudare.study import reading_told
+
+    told = reading_told(data, [*study.columns, study.target.column])
+    if told is not None:
+        err.print(told, style="yellow", soft_wrap=True)
 
 
 def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

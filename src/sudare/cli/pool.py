@@ -13,7 +13,16 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from sudare.cli.console import AsJson, err, out, print_json
-from sudare.cli.options import LedgerUrl, StudyFile, TrustFile, Unattended, keyring, write_text
+from sudare.cli.options import (
+    LedgerUrl,
+    MaybeRows,
+    StudyFile,
+    TrustFile,
+    Unattended,
+    keyring,
+    tell_reading,
+    write_text,
+)
 from sudare.foundations import checks
 
 if TYPE_CHECKING:
@@ -122,7 +131,7 @@ def pool_new(
 
 @app.command(_RUN)
 def pool_run(
-    data: Annotated[Path | None, typer.Argument(help="CSV or Parquet file of your rows.")] = None,
+    data: MaybeRows = None,
     plan: PlanFile = Path("pool.toml"),
     study: StudyFile = Path("study.toml"),
     url: LedgerUrl = "ledger.db",
@@ -174,6 +183,8 @@ def pool_run(
         if data is None:
             raise checks.InvalidInput("Expected a data file (or --preview, or --status)")
         signing = load_key(key)
+        if not unattended:
+            tell_reading(data, pool.study)
         take_part = site.take_part_unattended if unattended else site.take_part
         silence = warnings.catch_warnings(action="ignore" if unattended else None)
         try:

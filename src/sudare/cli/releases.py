@@ -10,7 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.console import AsJson, err, out, print_json, printable
-from sudare.cli.options import LedgerUrl, OwnKey, StudyFile, TrustFile, Unattended, keyring
+from sudare.cli.options import (
+    LedgerUrl,
+    MaybeRows,
+    OwnKey,
+    StudyFile,
+    TrustFile,
+    Unattended,
+    keyring,
+    tell_reading,
+)
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
 
@@ -25,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def release(
-    data: Annotated[Path | None, typer.Argument(help="CSV or Parquet file of your rows.")] = None,
+    data: MaybeRows = None,
     study: StudyFile = Path("study.toml"),
     url: LedgerUrl = "ledger.db",
     key: Annotated[Path, typer.Option(help="Your signing key.")] = Path("key.json"),
@@ -63,6 +72,8 @@ def release(
             style="yellow",
             soft_wrap=True,
         )
+    if not unattended:
+        tell_reading(data, described)
     publish = site.publish_unattended if unattended else site.publish
     # A library's warning about some numbers would tell of them.
     silence = warnings.catch_warnings(action="ignore" if unattended else None)

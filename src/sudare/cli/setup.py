@@ -4,14 +4,26 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.console import AsJson, err, number, out, print_json
-from sudare.cli.options import LedgerUrl, StudyFile, TrustFile, write_text
+from sudare.cli.options import (
+    LedgerUrl,
+    MaybeRows,
+    Rows,
+    StudyFile,
+    TrustFile,
+    tell_reading,
+    write_text,
+)
 from sudare.foundations import checks
 from sudare.storage.files import read_text
+
+UNFIT = 3
+_SHOWN = 40
 
 keys = typer.Typer(help="Make a key that signs your releases.")
 trusted = typer.Typer(help="Decide whose releases to accept.")
@@ -104,18 +116,21 @@ def study_new(
 @study.command("check")
 def study_check(
     path: Annotated[Path, typer.Argument(help="The study's TOML file.", metavar="STUDY")],
-    data: Annotated[
-        Path | None, typer.Argument(help="A data file to try it on; no value is shown.")
-    ] = None,
+    data: MaybeRows = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every problem, however many there are.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Explain every problem of a study, and of a data file under it."""
-    from sudare.study import read_blocks, read_study
+    """Explain every problem of a study, and of a data file under it: row, column, what to do.
+
+    No value is shown, and yet what is said of the data is made from rows without noise: it is not
+    to be shared. Ends with 3 if the data do not fit.
+    """
+    from sudare.study import check_data, read_study
 
     described = read_study(path)
-    rows = None
-    if data is not None:
-        rows = sum(len(block.rows) for block in read_blocks(data, described))
+    found = None if data is None else check_data(data, described)
     if as_json:
         print_json(
             {
@@ -123,10 +138,11 @@ def study_check(
                 "digest": described.digest(),
                 "task": described.task,
                 "features": [feature.name for feature in described.features],
-                "rows": rows,
+                "rows": None if found is None else found.rows,
+                "data": None if found is None else msgspec.to_builtins(found),
             }
         )
-        return
+        raise typer.Exit(UNFIT if found is not None and not found.fits else 0)
     about = f": {described.task} of {described.target.column!r}"
     out.print(Text.assemble((described.name, "bold"), about))
     table = Table("feature", "from column", "0 stands for", "1 more stands for")
@@ -140,14 +156,46 @@ def study_check(
         )
     out.print(table)
     out.print(f"Digest {described.digest()[:16]}…: the same file gives all parties the same.")
-    if rows is not None:
-        out.print(f"{data} fits: {rows} rows.")
+    if found is not None:
+        _show_check(str(data), found, every)
+        if not found.fits:
+            raise typer.Exit(UNFIT)
+
+
+def _show_check(data: str, found: Any, every: bool) -> None:
+    if found.reading is not None:
+        out.print(found.reading, style="yellow")
+    counts = Table("column", "missing", "below its bounds", "above", "do not fit", title="The data")
+    for each in found.columns:
+        numbers = (each.missing, each.below, each.above, each.misfits)
+        counts.add_row(each.column, *(str(number or "") for number in numbers))
+    out.print(counts)
+    for warning in found.warnings:
+        told = f"{warning.column}: {warning.what}. {warning.suggestion}"
+        out.print(f"Look at this: {told}", style="yellow")
+    if found.problems:
+        problems = Table("row", "column", "what", "what may help")
+        shown = found.problems if every else found.problems[:_SHOWN]
+        for each in shown:
+            row = "" if each.row is None else str(each.row)
+            problems.add_row(row, each.column, each.what, each.suggestion)
+        out.print(problems)
+        if len(shown) < len(found.problems):
+            out.print(f"… and {len(found.problems) - len(shown)} more: --all shows them.")
+        out.print(
+            f"{data} does not fit: {len(found.problems)} things to put right in {found.rows} rows. "
+            "Rows are counted from 1, without the header.",
+            style="bold",
+        )
+    else:
+        out.print(f"{data} fits: {found.rows} rows.", style="bold")
+    out.print(f"What is said of the data here was {found.note}.")
 
 
 @ledger.command("open")
 def ledger_open(
     name: Annotated[str, typer.Argument(help="What the data set is called in the ledger.")],
-    data: Annotated[Path, typer.Argument(help="Its file.")],
+    data: Rows,
     epsilon: Annotated[float, typer.Option(help="Cap on ε, for all releases together.")],
     delta: Annotated[float, typer.Option(help="Cap on δ.")] = 1e-6,
     url: LedgerUrl = "ledger.db",
@@ -184,6 +232,8 @@ def ledger_open(
             style="yellow",
             soft_wrap=True,
         )
+    if described is not None:
+        tell_reading(data, described)
     people: Any = "same" if same else "others" if others else "unknown"
     with Ledger(url) as book:
         account = site.open_data(data, described, book, name, epsilon, delta, people=people)

@@ -125,15 +125,14 @@ def read_charged(
     known = ledger.known(fingerprint)
     if known is None and read is read_every_row:
         raise checks.PrivacyError(NO_BUDGET)
+    if known is None:
+        known = recognised(read_every_row(source, study), study, ledger)
     block = read(source, study)
     if ledger.fingerprint(raw_content(source)) != fingerprint:
         raise checks.PrivacyError(
             "The data were changed while they were read: run it again. Nothing was spent"
         )
-    if known is None:
-        known = recognised(block, study, ledger)
-    else:
-        remember(block, study, ledger, *known)
+    remember(block, study, ledger, *known)
     return *known, block
 
 

@@ -1,5 +1,6 @@
 """The public contract between organisations, and the way from their tables to bounded rows."""
 
+from sudare.study._checking import ColumnCheck, DataCheck, Misfit, check_data
 from sudare.study._contract import (
     Categories,
     Column,
@@ -11,6 +12,7 @@ from sudare.study._contract import (
     Terms,
     label_text,
 )
+from sudare.study._reading import reading_told
 from sudare.study._sources import header, raw_content
 from sudare.study._tables import Block, read_blocks, read_every_row, read_table
 from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
@@ -19,7 +21,10 @@ __all__ = [
     "Block",
     "Categories",
     "Column",
+    "ColumnCheck",
+    "DataCheck",
     "Feature",
+    "Misfit",
     "Model",
     "Number",
     "Problem",
@@ -27,6 +32,7 @@ __all__ = [
     "StudyInvalid",
     "Target",
     "Terms",
+    "check_data",
     "draft_study",
     "header",
     "label_text",
@@ -36,4 +42,5 @@ __all__ = [
     "read_every_row",
     "read_study",
     "read_table",
+    "reading_told",
 ]

@@ -1,10 +1,10 @@
 """Files and frames as blocks of named columns, whatever they are written in.
 
-CSV (also gzipped) and Parquet are read in blocks, so that memory stays bounded; frames of pandas,
-polars or pyarrow are taken as they are. Errors name a column, and never hold a value.
+CSV (also gzipped) and Parquet are read in blocks, so that memory stays bounded; workbooks, files of
+statistics packages and answers of databases at once; frames of pandas, polars or pyarrow are taken
+as they are. Errors name a column, and never hold a value.
 """
 
-import gzip
 import io
 import re
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from narwhals.exceptions import NarwhalsError
@@ -20,27 +21,39 @@ from narwhals.exceptions import NarwhalsError
 from sudare.foundations import checks
 from sudare.releases import Label
 from sudare.storage.files import unreadable
+from sudare.study._formats import answer, read_file
+from sudare.study._reading import (
+    BLOCK_BYTES,
+    PARQUET,
+    Reading,
+    blocks,
+    is_query,
+    is_table,
+    reading_of,
+    side_file,
+)
 
 Wanted = dict[str, tuple[Label, ...] | None]
 """Columns to read, with their labels; None for numbers."""
 
-BLOCK_BYTES = 1 << 20
-"""Larger ones are no faster, and pyarrow reads up to 32 of them ahead."""
 BLOCK_ROWS = 1 << 14
 GAPS = frozenset(
     ["", "NA", "N/A", "n/a", "#N/A", "#NA", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "<NA>"]
 )
 """Texts that mean a missing value, unless the study has such a label."""
 ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
-_PARSING = pa.csv.ParseOptions(newlines_in_values=True)
-_PARQUET = (".parquet", ".pq")
 
 
 def batches(source: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """Blocks that hold the wanted columns, each once."""
-    if isinstance(source, (str, Path)):
+    table = _named_table(source, wanted)
+    if table is not None:
+        _check_names(table.column_names, list(wanted))
+        plain = {name: _without_gaps(table[name], labels) for name, labels in wanted.items()}
+        yield from pa.table(plain).to_batches(max_chunksize=BLOCK_ROWS)
+    elif isinstance(source, (str, Path)):
         path = Path(source)
-        reader = _parquet if path.suffix in _PARQUET else _csv
+        reader = _parquet if path.suffix in PARQUET else _csv
         yield from reader(path, wanted)
     else:
         yield from _frame(source, list(wanted)).to_batches(max_chunksize=BLOCK_ROWS)
@@ -52,70 +65,116 @@ def every_batch(source: Any, wanted: Wanted) -> tuple[list[pa.RecordBatch], int]
     Columns of a CSV file are texts, with a mark in place of bytes that are not UTF-8. Its records
     with too many or too few fields are left out; the second number says how many.
     """
-    if not isinstance(source, (str, Path)):
-        return _every_frame(source, wanted).to_batches(max_chunksize=BLOCK_ROWS), 0
+    table = _named_table(source, wanted)
+    if table is not None or not isinstance(source, (str, Path)):
+        frame = _every_frame(source if table is None else table, wanted)
+        return frame.to_batches(max_chunksize=BLOCK_ROWS), 0
     path = Path(source)
-    if path.suffix in _PARQUET:
+    if path.suffix in PARQUET:
         return list(_parquet(path, wanted)), 0
+    reading = reading_of(path, list(wanted), look=False)
     # All of it at once, and as UTF-8: pyarrow cannot report a faulty record that is not.
-    whole = b"".join(raw_content(path)).decode(errors="replace").encode()
+    whole = (
+        b"".join(blocks(path)).decode(reading.encoding, errors="replace").encode(errors="replace")
+    )
     said = ""
     for size in (BLOCK_BYTES, BLOCK_BYTES << 5, BLOCK_BYTES << 10):  # a record must fit a block
         try:
-            return _every_record(whole, wanted, size)
+            found, lost = _every_record(whole, wanted, size, reading)
+            return [_with_points(batch, wanted, reading) for batch in found], lost
         except pa.ArrowInvalid as problem:
             said = str(problem)
     raise checks.InvalidInput(_csv_problem(path, said, []))
 
 
 def header(path: str | Path) -> list[str]:
-    """The column names of a CSV or Parquet file, and nothing else of it."""
+    """The column names of a file or query, and nothing else of it."""
+    table = _named_table(path, None)
+    if table is not None:
+        return list(table.column_names)
     file = Path(path)
     try:
-        if file.suffix in _PARQUET:
+        if file.suffix in PARQUET:
             return list(pa.parquet.read_schema(file).names)
-        return _csv_header(file)
-    except ARROW_ERRORS:
+        return _csv_header(file, reading_of(file, [], look=True))
+    except (*ARROW_ERRORS, UnicodeError):
         raise checks.InvalidInput(f"Cannot read the column names of {path}") from None
     except OSError as problem:
         raise unreadable(path, problem, str(problem)) from None
 
 
 def raw_content(source: Any) -> Iterator[bytes]:
-    """The bytes of a file (unpacked), or of a frame written as CSV: what a data set is recognised
-    by, whatever its name."""
+    """The bytes of a file (unpacked) with the rules beside it, or of a frame or an answer written
+    as CSV: what a data set is recognised by, whatever its name."""
+    if is_query(source):
+        source = answer(source)
     if not isinstance(source, (str, Path)):
         yield from _frame_content(_frame(source))
         return
     path = Path(source)
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rb") as file:
-            while block := file.read(BLOCK_BYTES):
-                yield block
-    except (OSError, EOFError) as problem:
-        raise unreadable(path, problem, "it is cut short or damaged") from None
+    yield from blocks(path)
+    if side_file(path).is_file():  # read in another way, it holds other rows
+        yield from blocks(side_file(path))
+
+
+def _named_table(source: Any, wanted: Wanted | None) -> pa.Table | None:
+    """A source that is read at once, or None for one that is not."""
+    if is_query(source):
+        return answer(source)
+    if isinstance(source, (str, Path)) and is_table(Path(source)):
+        return read_file(Path(source), wanted)
+    return None
+
+
+def _without_gaps(column: Any, labels: tuple[Label, ...] | None) -> Any:
+    """Numbers that a workbook holds as texts, with nulls for the texts that mean a gap."""
+    if labels is not None or not pa.types.is_string(column.type):
+        return column
+    trimmed = pc.utf8_trim_whitespace(column)
+    gaps = pc.is_in(trimmed, value_set=pa.array(sorted(GAPS)))
+    return pc.if_else(gaps, pa.scalar(None, pa.string()), trimmed)
 
 
 def _csv(path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    types = {
-        name: pa.float64() if labels is None else pa.string() for name, labels in wanted.items()
-    }
+    reading = reading_of(path, list(wanted), look=True)
+    number = pa.string() if reading.commas else pa.float64()
+    types = {name: number if labels is None else pa.string() for name, labels in wanted.items()}
     header: list[str] = []
     try:
-        header = _csv_header(path)
+        header = _csv_header(path, reading)
         _check_names(header, list(wanted))
-        with _open_csv(
-            path, include_columns=list(wanted), column_types=types, null_values=sorted(GAPS)
-        ) as reader:
-            yield from reader
+        options: dict[str, Any] = {"include_columns": list(wanted), "column_types": types}
+        with _open_csv(path, reading, null_values=sorted(GAPS), **options) as reader:
+            for batch in reader:
+                yield _with_points(batch, wanted, reading)
+    except UnicodeError:
+        raise checks.InvalidInput(
+            f"{path} holds text that is not {reading.encoding}: name its encoding in "
+            f"{side_file(path).name}"
+        ) from None
     except pa.ArrowInvalid as problem:
         raise checks.InvalidInput(_csv_problem(path, str(problem), header)) from None
     except OSError as problem:
         raise unreadable(path, problem, str(problem)) from None
 
 
-def _every_record(content: bytes, wanted: Wanted, size: int) -> tuple[list[pa.RecordBatch], int]:
+def _with_points(batch: pa.RecordBatch, wanted: Wanted, reading: Reading) -> pa.RecordBatch:
+    """Where a comma may stand for the point of a number, a point for it; each cell by itself."""
+    if not reading.commas:
+        return batch
+    columns = {}
+    for name, labels in wanted.items():
+        column = batch.column(batch.schema.get_field_index(name))
+        if labels is None:
+            pointed = pc.replace_substring(column, ",", ".", max_replacements=1)
+            column = _without_gaps(pointed, None)
+        columns[name] = column
+    return pa.record_batch(columns)
+
+
+def _every_record(
+    content: bytes, wanted: Wanted, size: int, reading: Reading
+) -> tuple[list[pa.RecordBatch], int]:
     lost = 0
 
     def leave_out(_: Any) -> str:
@@ -123,13 +182,14 @@ def _every_record(content: bytes, wanted: Wanted, size: int) -> tuple[list[pa.Re
         lost += 1
         return "skip"
 
-    parsing = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=leave_out)
-    _check_names(_csv_header(io.BytesIO(content), parsing, size), list(wanted))
+    reading = Reading(delimiter=reading.delimiter)  # it is UTF-8 by now
+    _check_names(_csv_header(io.BytesIO(content), reading, size, leave_out), list(wanted))
     lost = 0
     with _open_csv(
         io.BytesIO(content),
-        parsing,
+        reading,
         size,
+        leave_out,
         include_columns=list(wanted),
         column_types=dict.fromkeys(wanted, pa.string()),
     ) as reader:
@@ -137,20 +197,27 @@ def _every_record(content: bytes, wanted: Wanted, size: int) -> tuple[list[pa.Re
 
 
 def _csv_header(
-    file: Path | io.BytesIO, parsing: pa.csv.ParseOptions = _PARSING, size: int = BLOCK_BYTES
+    file: Path | io.BytesIO, reading: Reading, size: int = BLOCK_BYTES, faulty: Any = None
 ) -> list[str]:
-    with _open_csv(file, parsing, size) as reader:
+    with _open_csv(file, reading, size, faulty) as reader:
         return list(reader.schema.names)
 
 
 def _open_csv(
     file: Path | io.BytesIO,
-    parsing: pa.csv.ParseOptions = _PARSING,
+    reading: Reading,
     size: int = BLOCK_BYTES,
+    faulty: Any = None,
     **converting: Any,
 ) -> pa.csv.CSVStreamingReader:
+    parsing = pa.csv.ParseOptions(
+        newlines_in_values=True, delimiter=reading.delimiter, invalid_row_handler=faulty
+    )
+    source: Any = file
+    if reading.encoding != "utf-8" and isinstance(file, Path):
+        source = pa.transcoding_input_stream(pa.input_stream(file), reading.encoding, "utf-8")
     return pa.csv.open_csv(
-        file,
+        source,
         read_options=pa.csv.ReadOptions(block_size=size),
         parse_options=parsing,
         convert_options=pa.csv.ConvertOptions(**converting),
