@@ -13,6 +13,8 @@ from hypothesis import settings
 from tests.support import pages
 from tests.support.soak import SOAK
 
+pytest_plugins = ["tests.support.places"]
+
 settings.register_profile("sudare", derandomize=True, deadline=None, database=None)
 settings.load_profile("sudare")
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from mpmath import MPContext
 from scipy.special import ndtr
 
 from sudare.foundations.checks import InvalidInput
@@ -22,23 +21,11 @@ from sudare.foundations.curves import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from tests.support.digits import MORE, exact_gaussian_delta, mp, mpf
 from tests.support.strategies import spread
 
-mp = MPContext()  # a context of its own: nobody else's precision is touched
-mp.dps = 80
-mpf = mp.mpf
-MORE = 1 + mpf(10) ** -9
 SMALLEST = 2.0**-1022
 """The least δ a curve ever answers with."""
-
-
-def exact_gaussian_delta(epsilon: Any, mu: Any) -> Any:
-    epsilon, mu = mpf(epsilon), mpf(mu)
-
-    def upper(x: Any) -> Any:
-        return mp.erfc(x / mp.sqrt(2)) / 2
-
-    return upper(epsilon / mu - mu / 2) - mp.exp(epsilon) * upper(epsilon / mu + mu / 2)
 
 
 def exact_concentrated_delta(rho: Any, epsilon: Any) -> Any:
