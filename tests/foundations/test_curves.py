@@ -226,6 +226,13 @@ def test_concentrated_epsilon_is_the_least(rho: float, delta: float) -> None:
         assert exact_concentrated_delta(rho, epsilon * (1 - 1e-6)) > delta
 
 
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5])
+def test_concentrated_epsilon_of_a_huge_rho_is_the_plain_conversion(delta: float) -> None:
+    for rho in (2e100, 1e300):
+        bound = mpf(rho) + 2 * mp.sqrt(-mpf(rho) * mp.log(mpf(delta)))
+        assert bound <= concentrated_epsilon(rho, delta) <= bound * MORE
+
+
 def test_concentrated_epsilon_is_zero_once_delta_covers_everything() -> None:
     whole = concentrated_delta(1e-3, 0.0)
     assert concentrated_epsilon(1e-3, whole) == 0.0

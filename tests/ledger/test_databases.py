@@ -24,6 +24,8 @@ from tests.support.disks import unprivileged
 from tests.support.soak import SOAK, times
 
 PRINT = "ab" * 32
+KILLS = times(20, 100), times(8, 30)
+"""Of a ledger in a file, and in a database."""
 EVERY = 1 if SOAK else 5
 """Every how many-th write is met by a fault; `make soak` tries them all."""
 CALLS = {"pwrite64": 70, "fdatasync": 21, "unlink": 5, "fsync": 21, "rename": 11}
@@ -53,7 +55,7 @@ def strace(**injected: str) -> tuple[str, ...]:
     return (debian.require("strace", "strace"), *quiet, *faults)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries="every write" if SOAK else f"every {EVERY}th write")
 @pytest.mark.parametrize(
     ("pwrite64", "others"),
     [
@@ -109,9 +111,9 @@ def check_after_fault(folder: Path, words: dict[str, str]) -> None:
         assert len(ledger.account("people").entries) == 1
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{KILLS[0]} or {KILLS[1]} kills")
 def test_killed_at_any_instant_what_was_said_is_in_the_ledger(place: str) -> None:
-    kills = times(20, 100) if place.endswith(".db") else times(8, 30)
+    kills = KILLS[0] if place.endswith(".db") else KILLS[1]
     with Ledger(place) as ledger:
         ledger.open("people", PRINT, 1.0)
     said = crash("instants", place, str(kills))
