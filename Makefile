@@ -25,7 +25,7 @@ test: lint ## Lint, then run every test
 	@$(BIN)/python -m pytest -q $(PYTEST)
 
 soak: $(VENV)/test.stamp ## Run the long tests: more kills, faults and made up requests
-	@SUDARE_SOAK=1 $(BIN)/python -m pytest -q $(PYTEST) -m soak
+	@SUDARE_SOAK=1 $(BIN)/python -m pytest -q $(PYTEST) -m soak --soak-table benchmarks/results/soak.md
 
 coverage: $(VENV)/test.stamp ## Run every test, and list the lines none of them runs
 	@$(BIN)/python -m pytest -q $(PYTEST) --cov

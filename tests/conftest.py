@@ -10,13 +10,22 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-from tests.support import pages
-from tests.support.soak import SOAK
+from tests.support import pages, soak
+
+pytest_plugins = ["tests.support.places"]
 
 settings.register_profile("sudare", derandomize=True, deadline=None, database=None)
 settings.load_profile("sudare")
 
 _CI = os.environ.get("CI") == "true"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    soak.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    soak.register(config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,7 +45,8 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to `make soak` what only it has the time for."""
-    if SOAK:
+    soak.note_tries(items)
+    if soak.SOAK:
         return
     left = [item for item in items if _only_soaked(item)]
     config.hook.pytest_deselected(items=left)

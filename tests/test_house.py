@@ -17,7 +17,8 @@ import pytest
 import sudare
 from benchmarks import table
 from benchmarks.table import Row, against, best_of, compare, markdown
-from tests.support import PACKAGE, ROOT
+from tests.support import PACKAGE, ROOT, soak
+from tools.house import survey
 from tools.mutate import report
 from tools.mutate.modules import PRIVACY, files_testing, source_of
 from tools.mutate.operators import mutants, mutated
@@ -372,3 +373,59 @@ def test_mutated_modules_have_tests_and_reasons_speak_of_them() -> None:
     for known in report.reasons():
         every = mutants(known[0], source_of(ROOT, known[0]).read_text())
         assert known in {report.key(asdict(mutant)) for mutant in every}
+
+
+def test_a_power_is_one_number_and_false_is_not_also_none() -> None:
+    source = "def f(x):\n    if x < 2.0**-40:\n        return False\n    return x"
+    found = [(m.lines[0], m.after) for m in mutants("m", source)]
+    assert found == [
+        (2, "if not x < 2.0 ** (-40):"),
+        (2, "if x <= 2.0 ** (-40):"),
+        (2, "if x > 2.0 ** (-40):"),
+        (2, "if x < 2 * 2.0 ** (-40):"),
+        (3, "return True"),
+        (4, "return None"),
+    ]
+
+
+def test_rooms_are_counted_and_chains_followed_through_faces(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "",
+        "low.py": "import os\n\nX = 1\n",
+        "far.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import house.low\n",
+        "room/__init__.py": "from house.room._one import f as g\n",
+        "room/_one.py": "from house.low import X\ndef f():\n    from house import far\n",
+        "top.py": "from house.room import g\nimport house.low\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "house" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = survey(tmp_path / "house")
+    assert [(room.name, room.modules, room.lines, room.importers) for room in found.rooms] == [
+        ("house", 1, 0, 0),
+        ("house.far", 1, 3, 0),
+        ("house.low", 1, 3, 2),
+        ("house.room", 2, 4, 1),
+        ("house.top", 1, 2, 0),
+    ]
+    assert found.fan_in["house.room._one"] == 2  # by its face, and through it
+    assert len(found.chain) == 3
+    assert found.chain[1:] == ("house.room._one", "house.low")
+
+
+def test_the_table_of_what_was_soaked(tmp_path: Path) -> None:
+    def ended(case: str, outcome: str, *tries: tuple[str, str]) -> Any:
+        return SimpleNamespace(nodeid=case, outcome=outcome, user_properties=list(tries))
+
+    table = soak.Table(tmp_path / "soak.md")
+    for when in ("passed", "passed", "passed"):  # setup, call, teardown
+        table.pytest_runtest_logreport(ended("tests/b.py::test_b[x]", when, ("tries", "9 kills")))
+    for when in ("passed", "failed", "passed"):
+        table.pytest_runtest_logreport(ended("tests/b.py::test_b[y]", when, ("tries", "9 kills")))
+    table.pytest_runtest_logreport(ended("tests/a/test_a.py::test_a", "skipped"))
+    table.pytest_sessionfinish()
+    assert (tmp_path / "soak.md").read_text().splitlines()[-2:] == [
+        "| a/test_a.py test_a |  | 1 | 0 | 1 |",
+        "| b.py test_b | 9 kills | 2 | 1 | 1 |",
+    ]

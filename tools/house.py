@@ -1,9 +1,9 @@
 """python -m tools.house [folder]: how large each room is, who imports it, and the longest chain.
 
-Lines are those of Python files. A module's imports are those it makes when it is used, wherever in
-the file they stand; those for type checkers alone are left out. Faces are looked through: a name
-imported from a room counts as an import of the module that defines it, which is what a reader has
-to open next.
+Lines are those of Python files. Imports are those that a module makes when it is loaded, so without
+what a function imports when it is called, and without what only type checkers read. Faces are
+looked through: a name imported from a room counts as an import of the module that defines it, which
+is what a reader has to open next.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "sudare"
@@ -37,8 +36,6 @@ class House:
     """How many modules import each."""
     chain: tuple[str, ...]
     """The longest there is, from the module that imports to the one that imports nothing here."""
-    cycle: tuple[str, ...]
-    """Modules that import each other in a ring, if any do; there is no longest chain then."""
 
 
 def survey(package: Path = PACKAGE) -> House:
@@ -53,11 +50,7 @@ def survey(package: Path = PACKAGE) -> House:
         lines = sum(sources[name].count("\n") for name in inside)
         importers = sum(bool(graph[name] & inside) for name in graph.keys() - inside)
         rooms.append(Room(room, len(inside), lines, importers))
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as problem:
-        return House(tuple(rooms), fan_in, (), tuple(problem.args[1]))
-    return House(tuple(rooms), fan_in, _longest(graph), ())
+    return House(tuple(rooms), fan_in, _longest(graph))
 
 
 def _longest(graph: dict[str, set[str]]) -> tuple[str, ...]:
@@ -87,20 +80,15 @@ def _imports(name: str, trees: dict[str, ast.Module]) -> set[str]:
     return {each for each in found if each in trees} - {name}
 
 
-def _used(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Without `if TYPE_CHECKING`."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
-            yield from _used(node)
+def _used(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    yield from (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def _defined(module: str, name: str, trees: dict[str, ast.Module]) -> str:
     """The module in which a name that can be imported from another is written."""
     if f"{module}.{name}" in trees:
         return f"{module}.{name}"
-    for node in trees[module].body if module in trees else ():
+    for node in ast.walk(trees[module]) if module in trees else ():
         if isinstance(node, ast.ImportFrom) and node.module in trees and node.module != module:
             for alias in node.names:
                 if name == (alias.asname or alias.name):
@@ -122,10 +110,7 @@ def main() -> None:
     print(f"| all | {modules} | {lines:,} | |")
     most = sorted(house.fan_in, key=lambda name: (-house.fan_in[name], name))[:10]
     print("\nMost imported: " + ", ".join(f"{name} ({house.fan_in[name]})" for name in most))
-    if house.cycle:
-        print("\nA ring of imports: " + " → ".join(house.cycle))
-    else:
-        print(f"\nLongest chain ({len(house.chain)} modules): " + " → ".join(house.chain))
+    print(f"\nLongest chain ({len(house.chain)} modules): " + " → ".join(house.chain))
 
 
 if __name__ == "__main__":

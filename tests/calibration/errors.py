@@ -5,9 +5,9 @@ from typing import Any
 
 from hypothesis import assume, settings
 from hypothesis import strategies as st
-from mpmath import mp, mpf
 
-MORE = 1 + mpf(10) ** -9
+from tests.support.digits import MORE, mp, mpf
+
 EXAMPLE = (10_000, 50, 0.1)  # users, rounds and β of the experiments of Ono et al.
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=100)

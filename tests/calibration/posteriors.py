@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
-from mpmath import mp, mpf
 
+from tests.support.digits import mpf
 from tests.support.strategies import spread
-
-MORE = 1 + mpf(10) ** -9
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=100)
 EPSILONS = spread(1e-4, 50)
@@ -25,15 +23,6 @@ MODELS = st.fixed_dictionaries(
     }
 )
 FLAT: dict[str, Any] = {"gradient_diameter": 2.0, "prior_curvature": 1.0}
-
-
-def exact_gaussian_delta(epsilon: Any, mu: Any) -> Any:
-    epsilon, mu = mpf(epsilon), mpf(mu)
-
-    def upper(x: Any) -> Any:
-        return mp.erfc(x / mp.sqrt(2)) / 2
-
-    return upper(epsilon / mu - mu / 2) - mp.exp(epsilon) * upper(epsilon / mu + mu / 2)
 
 
 def exact_divergence(beta: Any, model: dict[str, Any]) -> Any:

@@ -5,14 +5,13 @@ have if the tested probability were exactly as large as claimed; seeds are fixed
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mpmath import mp, mpf
 from scipy.stats import binom, hypergeom
 
 from sudare.calibration._counting import (
@@ -29,7 +28,6 @@ from tests.calibration.errors import (
     BETAS,
     EPSILONS,
     EXAMPLE,
-    MORE,
     ROUNDS,
     SHARES,
     USERS,
@@ -39,12 +37,7 @@ from tests.calibration.errors import (
     usable,
     within,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def eighty_digits() -> Iterator[None]:
-    with mp.workdps(80):
-        yield
+from tests.support.digits import MORE, mp, mpf
 
 
 @repeatable

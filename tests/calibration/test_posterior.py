@@ -4,13 +4,12 @@ Safe side and precision are tested together: the result meets the target exactly
 enlarged by one part in 1e9 does not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mpmath import mp, mpf
 
 from sudare.calibration._posterior import (
     inverse_temperature,
@@ -26,18 +25,11 @@ from tests.calibration.posteriors import (
     EPSILONS,
     FLAT,
     MODELS,
-    MORE,
     exact_divergence,
-    exact_gaussian_delta,
     repeatable,
 )
+from tests.support.digits import MORE, exact_gaussian_delta, mp, mpf
 from tests.support.strategies import spread
-
-
-@pytest.fixture(autouse=True, scope="module")
-def eighty_digits() -> Iterator[None]:
-    with mp.workdps(80):
-        yield
 
 
 @repeatable

@@ -42,7 +42,7 @@ def check(told: list[tuple[str, list[int]]]) -> int:
     return len(acknowledged)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{KILLS} kills")
 def test_killed_at_any_instant(place: str) -> None:
     kept = check(run("kills", place, str(KILLS), "1"))
     assert kept > min(KILLS, USERS) / 2, "hardly anything was tried"

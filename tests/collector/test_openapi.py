@@ -119,7 +119,7 @@ def operation(served: Served, method: str, path: str) -> Any:
     return schema[path][method]
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{CASES:,} requests")
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_keep_to_the_description(

@@ -28,7 +28,6 @@ from sudare.counting import Survey
 from sudare.counting.wire import survey_id
 from sudare.foundations.checks import InvalidInput
 from tests.collector.served import TOKEN, serving, survey_of
-from tests.support import postgres
 from tests.support.waiting import PATIENCE, eventually
 
 KEY = "q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s"
@@ -307,17 +306,10 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(
             drain(wire)
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    with postgres.server() as address:
-        yield address
-
-
 def test_several_workers_over_postgresql(tmp_path: Path, database: str) -> None:
     survey = survey_of(rounds=1)
-    store = postgres.schema(database, "workers")
     words = ("--port", "0", "--workers", "2")
-    with started(tmp_path, survey, *words, SUDARE_STORE=store) as process:
+    with started(tmp_path, survey, *words, SUDARE_STORE=database) as process:
         assert "unspoken" not in process.log.read_text()
         workers = process.children()
         operator = {"authorization": f"Bearer {TOKEN}"}
@@ -349,16 +341,15 @@ def test_several_workers_over_postgresql(tmp_path: Path, database: str) -> None:
         process.end(signal.SIGKILL)
         assert all_gone(workers)
         assert free(process.url)
-    with started(tmp_path, survey, *words, SUDARE_STORE=store) as process:
+    with started(tmp_path, survey, *words, SUDARE_STORE=database) as process:
         workers = process.children()
         assert process.end(signal.SIGTERM) == 0
         assert all_gone(workers)
 
 
 def test_no_worker_goes_on_without_the_others(tmp_path: Path, database: str) -> None:
-    store = postgres.schema(database, "worker")
     words = ("--port", "0", "--workers", "2")
-    with started(tmp_path, survey_of(rounds=1), *words, SUDARE_STORE=store) as process:
+    with started(tmp_path, survey_of(rounds=1), *words, SUDARE_STORE=database) as process:
         workers = process.children()
         os.kill(workers[-1], signal.SIGKILL)
         assert process.process.wait(PATIENCE) == 2

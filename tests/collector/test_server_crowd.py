@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest) -> str:
     return postgres.schema(server.address, f"crowd{random.randrange(10**9)}")
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{KILLS} kills")
 def test_killed_again_and_again(tmp_path: Path, store: str) -> None:
     rng = random.Random(1)
     kills = 0

@@ -91,7 +91,9 @@ def test_a_disk_that_cannot_sync(tmp_path: Path) -> None:
         crowd.check_once(collector, reports, told)
 
 
-@pytest.mark.soak(only=True)  # tests/collector/test_service.py: with a clock of our own
+@pytest.mark.soak(
+    only=True, tries="a jump forward, one back, a restart"
+)  # tests/collector/test_service.py: with a clock of our own
 def test_a_clock_that_jumps(tmp_path: Path) -> None:
     """Forward over half the survey and back again: what was published stays."""
     debian.require("faketime", "faketime")
@@ -180,7 +182,7 @@ def memory(collector: crowd.Collector) -> int:
     return sum(map(int, listed.stdout.split())) * 1024
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{FUZZ:,} requests")
 def test_random_bytes_are_answered_or_dropped(shared: crowd.Collector) -> None:
     """Never a 500, and afterwards all is as it was."""
     rng = random.Random(4)

@@ -361,7 +361,7 @@ def test_every_truncation_and_every_flipped_letter_is_refused() -> None:
             open_release(SEALED[:place] + letter + SEALED[place + 1 :], RING)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{TRIED:,} files")
 def test_random_and_mutated_bytes_raise_nothing_else() -> None:
     rng = random.Random(1)
     makers: list[Callable[[random.Random], bytes]] = [

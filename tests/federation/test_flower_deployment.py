@@ -133,7 +133,7 @@ def deployed(folder: Path) -> Seen:
         return Seen(made, pooled, sums, outcome(said), flower.said("stranger"))
 
 
-@pytest.mark.soak(only=True)
+@pytest.mark.soak(only=True, tries="a deployment with TLS")
 def test_a_deployment_survives_killed_nodes_and_turns_strangers_away(tmp_path: Path) -> None:
     seen = deployed(tmp_path)
     a_node_ended_while_it_joins_a_pool_is_asked_again(seen)

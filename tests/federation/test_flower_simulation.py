@@ -14,7 +14,7 @@ from tests.support.soak import times
 NODES = times(6, 20)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"{NODES} nodes")
 def test_all_nodes_blend_as_over_a_shared_folder(tmp_path: Path) -> None:
     """Releases, and a pool of some, in one run: starting Flower takes most of the time."""
     made = hospitals(tmp_path / "nodes", NODES, cap=20.0)

@@ -151,6 +151,17 @@ def test_the_log_ratio_against_both_laws(scale: float) -> None:
     assert max(outside) <= mp.exp(-surprise)
 
 
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.45])
+def test_failures_take_no_more_of_delta_than_they_need(share: float) -> None:
+    """Beside a Gaussian and a zCDP release, whose valid bounds on ε lie far apart: the failures
+    count e^ε times, by the least of them."""
+    gaussian, concentrated, at = [3.0], [4.0], 1e-6
+    alone = epsilon(parts((), gaussian, concentrated, ()), at * (1 - share))
+    failure = share * at / (1 + math.exp(alone))
+    found = epsilon(parts((), gaussian, concentrated, (), [(0.0, failure)]), at)
+    assert alone * (1 - 1e-9) <= found <= alone * (1 + 3e-3)
+
+
 def test_refuses_a_distance_that_takes_all() -> None:
     with pytest.raises(InvalidInput, match="larger epsilon"):
         near_gaussian_mu(0.1, 1e-6, 0.06, 0.0)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from mpmath import MPContext
 from scipy.special import ndtr
 
 from sudare.foundations.checks import InvalidInput
@@ -22,23 +21,11 @@ from sudare.foundations.curves import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from tests.support.digits import MORE, exact_gaussian_delta, mp, mpf
 from tests.support.strategies import spread
 
-mp = MPContext()  # a context of its own: nobody else's precision is touched
-mp.dps = 80
-mpf = mp.mpf
-MORE = 1 + mpf(10) ** -9
 SMALLEST = 2.0**-1022
 """The least δ a curve ever answers with."""
-
-
-def exact_gaussian_delta(epsilon: Any, mu: Any) -> Any:
-    epsilon, mu = mpf(epsilon), mpf(mu)
-
-    def upper(x: Any) -> Any:
-        return mp.erfc(x / mp.sqrt(2)) / 2
-
-    return upper(epsilon / mu - mu / 2) - mp.exp(epsilon) * upper(epsilon / mu + mu / 2)
 
 
 def exact_concentrated_delta(rho: Any, epsilon: Any) -> Any:
@@ -237,6 +224,13 @@ def test_concentrated_epsilon_is_the_least(rho: float, delta: float) -> None:
     assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))  # Bun and Steinke (2016)
     if delta < 0.9 * concentrated_delta(rho, 0.0):
         assert exact_concentrated_delta(rho, epsilon * (1 - 1e-6)) > delta
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5])
+def test_concentrated_epsilon_of_a_huge_rho_is_the_plain_conversion(delta: float) -> None:
+    for rho in (2e100, 1e300):
+        bound = mpf(rho) + 2 * mp.sqrt(-mpf(rho) * mp.log(mpf(delta)))
+        assert bound <= concentrated_epsilon(rho, delta) <= bound * MORE
 
 
 def test_concentrated_epsilon_is_zero_once_delta_covers_everything() -> None:

@@ -8,30 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from mpmath import MPContext
 
 from sudare.foundations.checks import InvalidInput
 from sudare.foundations.curves import concentrated_delta, gaussian_epsilon
 from sudare.foundations.gaussian import concentrated_rho, gaussian_mu
+from tests.support.digits import MORE, exact_gaussian_delta, mp, mpf
 from tests.support.strategies import spread
-
-mp = MPContext()  # a context of its own: nobody else's precision is touched
-mp.dps = 80
-mpf = mp.mpf
-MORE = 1 + mpf(10) ** -9
-
 
 EPSILONS = spread(1e-4, 50)
 DELTAS = st.one_of(spread(1e-60, 0.3), st.floats(0.3, 0.9))
-
-
-def exact_gaussian_delta(epsilon: Any, mu: Any) -> Any:
-    epsilon, mu = mpf(epsilon), mpf(mu)
-
-    def upper(x: Any) -> Any:
-        return mp.erfc(x / mp.sqrt(2)) / 2
-
-    return upper(epsilon / mu - mu / 2) - mp.exp(epsilon) * upper(epsilon / mu + mu / 2)
 
 
 def exact_concentrated_delta(rho: Any, epsilon: Any) -> Any:

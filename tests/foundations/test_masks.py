@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mpmath import mp, mpf
 
 from sudare.foundations.checks import InvalidInput
 from sudare.foundations.masks import (
@@ -24,16 +23,11 @@ from sudare.foundations.masks import (
     mask_law,
     truth_probability,
 )
+from tests.support.digits import mp, mpf
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=200)
 EPSILONS = st.floats(math.log(1e-4), math.log(50)).map(math.exp)
 ALL_SMALL = [(slots, threshold) for slots in range(1, 7) for threshold in range(slots)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def eighty_digits() -> Iterator[None]:
-    with mp.workdps(80):
-        yield
 
 
 def exact(fraction: Fraction) -> Any:

@@ -28,7 +28,7 @@ from sudare.foundations.privacy import (
     account,
 )
 from sudare.foundations.randomness import Generator, secure, seeded
-from sudare.foundations.seal import Seal, Sealed, lattice_event, plan_seal
+from sudare.foundations.seal import Seal, Sealed, lattice_event, lattice_steps, plan_seal
 from tests.statistical import fits, only_fits
 
 Floats = NDArray[np.float64]
@@ -281,6 +281,17 @@ class TestAccount:
         seal = plan_seal(dimension=2, epsilon=epsilon, delta=delta, sensitivity=0.3)
         assert isinstance(seal.event, ConcentratedEvent)
         assert account([seal.event], delta).epsilon() <= epsilon * (1 + 1e-9)
+        least = seal.sensitivity / math.sqrt(2 * concentrated_rho(epsilon, delta))
+        assert (
+            least <= seal.noise_std <= 1.002 * least
+        )  # ρ is above ½ in one case, below in the other
+
+    def test_what_can_be_hidden_has_limits(self) -> None:
+        for exponent in (900, -1000):
+            assert lattice_steps(1, 0.0, 2.0**exponent)[0] == exponent
+        for exponent in (901, -1001):
+            with pytest.raises(InvalidInput, match="within 1e±270"):
+                lattice_steps(1, 0.0, 2.0**exponent)
 
     def test_the_price_is_known_before_the_size(self) -> None:
         events = {

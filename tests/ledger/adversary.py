@@ -83,7 +83,11 @@ class Adversary:
 
 def after_gaussian(mu: float, nodes: int = 400) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Losses of a Gaussian release under P, N(μ²/2, μ²), and weights that integrate over them."""
-    points, weights = np.polynomial.legendre.leggauss(nodes)
+    points, weights = np.polynomial.legendre.leggauss(40)
+    pieces = nodes // 40  # to find so many points at once takes half a minute
+    middles = (2 * np.arange(pieces) + 1 - pieces) / pieces
+    points = (middles[:, None] + points / pieces).ravel()
+    weights = np.tile(weights / pieces, pieces)
     spread = 9 * points  # in standard deviations
     density = np.exp(-(spread**2) / 2) / math.sqrt(2 * math.pi)
     return mu * mu / 2 + mu * spread, 9 * weights * density

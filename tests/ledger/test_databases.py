@@ -2,15 +2,12 @@
 
 import os
 import random
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,9 +20,12 @@ from sudare.ledger import Ledger, LedgerError
 from sudare.ledger import _databases as databases
 from tests.ledger.crash import SHIFT, release
 from tests.support import ROOT, debian
-from tests.support.soak import SOAK
+from tests.support.disks import unprivileged
+from tests.support.soak import SOAK, times
 
 PRINT = "ab" * 32
+KILLS = times(20, 100), times(8, 30)
+"""Of a ledger in a file, and in a database."""
 EVERY = 1 if SOAK else 5
 """Every how many-th write is met by a fault; `make soak` tries them all."""
 CALLS = {"pwrite64": 70, "fdatasync": 21, "unlink": 5, "fsync": 21, "rename": 11}
@@ -55,7 +55,7 @@ def strace(**injected: str) -> tuple[str, ...]:
     return (debian.require("strace", "strace"), *quiet, *faults)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries="every write" if SOAK else f"every {EVERY}th write")
 @pytest.mark.parametrize(
     ("pwrite64", "others"),
     [
@@ -111,38 +111,23 @@ def check_after_fault(folder: Path, words: dict[str, str]) -> None:
         assert len(ledger.account("people").entries) == 1
 
 
+@pytest.mark.soak(tries=f"{KILLS[0]} or {KILLS[1]} kills")
 def test_killed_at_any_instant_what_was_said_is_in_the_ledger(place: str) -> None:
+    kills = KILLS[0] if place.endswith(".db") else KILLS[1]
     with Ledger(place) as ledger:
         ledger.open("people", PRINT, 1.0)
-    said = crash("instants", place, "100" if place.endswith(".db") else "30")
+    said = crash("instants", place, str(kills))
     with Ledger(place) as ledger:
         entries = ledger.account("people").entries
         assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
         numbers = [int(words[1]) for words in said if words[0] == "spent"]
-        assert len(numbers) >= 20  # else nothing was tried
+        assert len(numbers) >= kills  # each child spends at least once before it is killed
         assert all(before < after for before, after in pairwise(numbers))
         assert max(numbers) <= len(entries)
         for _, number, request in (words for words in said if words[0] == "kept"):
             assert entries[int(number) - 1].released
             assert ledger.kept(request) == request.encode()
         ledger.spend("people", PureEvent(0.001))
-
-
-@contextmanager
-def unprivileged() -> Iterator[Path]:
-    """A folder of nobody's, where root's right to write everything does not count."""
-    folder = Path(tempfile.mkdtemp(prefix="sudare-test-"))
-    was_root = os.geteuid() == 0
-    try:
-        if was_root:
-            os.chown(folder, 65534, 65534)
-            os.seteuid(65534)
-        yield folder
-    finally:
-        folder.chmod(0o700)
-        if was_root:
-            os.seteuid(0)
-        shutil.rmtree(folder)
 
 
 def test_a_read_only_ledger_is_explained() -> None:

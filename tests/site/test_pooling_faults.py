@@ -15,7 +15,6 @@ from tests.site.desks import desks
 from tests.site.faulty import check, strace, under_faults
 from tests.support.soak import SOAK
 
-pytestmark = pytest.mark.soak
 ONCE = ("fchmod", "fsync", "mkdir", "rename", "unlink", "write")
 LAST = {"fchmod": 8, "fsync": 14, "mkdir": 2, "rename": 8, "unlink": 3, "write": 12}
 LAST |= {"fdatasync": 12, "openat": 90, "pwrite64": 32}
@@ -39,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.soak(tries="a kill at every write" if SOAK else "a kill at some writes")
 def test_killed_at_any_write_no_answer_leaves_that_was_not_spent(folder: Path) -> None:
     aims = [f"{name}:{1 if SOAK else 2}" for name in ONCE]
     aims += ["fdatasync:1", "pwrite64:1"] if SOAK else ["fdatasync:4", "pwrite64:12"]
@@ -51,6 +51,7 @@ def test_killed_at_any_write_no_answer_leaves_that_was_not_spent(folder: Path) -
     assert all(several[-1] == WAITING for several in ends.values())
 
 
+@pytest.mark.soak(tries="every write" if SOAK else "some writes")
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"] if SOAK else ["ENOSPC"])
 def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str) -> None:
     every = [f"{name}:{n}" for name, last in LAST.items() for n in range(1, last + 1)]

@@ -15,6 +15,8 @@ from tests.site.desks import Desk, desks
 from tests.support import ROOT
 from tests.support.soak import times
 
+MEMBERS = times(5, 100)
+
 
 def at_once(rounds: int, made: list[Desk]) -> list[list[int]]:
     """Exit codes of `sudare pool` at all these desks, round by round."""
@@ -34,9 +36,9 @@ def at_once(rounds: int, made: list[Desk]) -> list[list[int]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.soak
+@pytest.mark.soak(tries=f"3 runs of {MEMBERS} processes at once")
 def test_parties_that_all_run_at_once(tmp_path: Path) -> None:
-    made = desks(tmp_path, times(5, 100), colluders=0)
+    made = desks(tmp_path, MEMBERS, colluders=0)
     codes = at_once(3, made)
     said = [(desk.folder / "said").read_text() for desk in made]
     assert all(code in (0, 4) for one in codes for code in one), (codes, said)

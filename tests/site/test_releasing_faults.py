@@ -18,8 +18,8 @@ from tests.site.faulty import check, strace, under_faults
 from tests.support.faults import RACERS
 from tests.support.soak import SOAK, times
 
-pytestmark = pytest.mark.soak
 EPSILON, CAP, DELTA = 1.0, 2.2, 1e-6
+KILLS = times(8, 100)
 ONCE = ("fchmod", "fsync", "mkdir", "rename", "unlink", "write")
 """Calls that a release makes a few times."""
 LAST = {"fchmod": 4, "fsync": 7, "mkdir": 2, "rename": 4, "unlink": 3, "write": 6}
@@ -44,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.soak(tries="a kill at every write" if SOAK else "a kill at some writes")
 def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path) -> None:
     aims = [f"{name}:1" for name in ONCE]
     aims += ["fdatasync:1", "pwrite64:1"] if SOAK else ["fdatasync:6", "pwrite64:16"]
@@ -57,6 +58,7 @@ def test_killed_at_any_write_nothing_is_released_that_was_not_spent(folder: Path
         assert several[-1] == 0
 
 
+@pytest.mark.soak(tries="every write" if SOAK else "some writes")
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"] if SOAK else ["ENOSPC"])
 def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str) -> None:
     every = [f"{name}:{n}" for name, last in LAST.items() for n in range(1, last + 1)]
@@ -77,8 +79,9 @@ def test_a_failing_disk_is_one_line_and_nothing_is_lost(folder: Path, error: str
     assert sum(told["end"] == 2 for told in found) > len(found) / 2  # else nothing was tried
 
 
+@pytest.mark.soak(tries=f"{KILLS} kills and two races")
 def test_killed_at_any_instant_or_racing_what_is_released_was_spent_once(folder: Path) -> None:
-    *instants, same, each = under_faults("peace", str(folder), str(times(8, 100)))
+    *instants, same, each = under_faults("peace", str(folder), str(KILLS))
     for told in instants:
         check(told)
     assert "killed" in {told["end"] for told in instants}

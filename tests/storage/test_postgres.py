@@ -7,7 +7,6 @@ import pytest
 
 from sudare.foundations.checks import InvalidInput
 from sudare.storage import postgres
-from tests.support import postgres as servers
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
@@ -41,15 +40,14 @@ def test_without_the_driver_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatc
         postgres.parse_address("postgresql://host/db")
 
 
-def test_a_connection_commits_by_itself_and_the_address_comes_first() -> None:
-    with servers.server() as server:
-        text = f"{server}/postgres?connect_timeout=7"
-        with postgres.connect(postgres.parse_address(text), "a test", 5) as connection:
-            assert connection.autocommit
-            told = connection.info.get_parameters()
-            assert told["application_name"] == "a test"
-            assert told["connect_timeout"] == "7"
-            assert told["keepalives_idle"] == "10"
+def test_a_connection_commits_by_itself_and_the_address_comes_first(server: str) -> None:
+    text = f"{server}/postgres?connect_timeout=7"
+    with postgres.connect(postgres.parse_address(text), "a test", 5) as connection:
+        assert connection.autocommit
+        told = connection.info.get_parameters()
+        assert told["application_name"] == "a test"
+        assert told["connect_timeout"] == "7"
+        assert told["keepalives_idle"] == "10"
 
 
 @pytest.mark.parametrize(

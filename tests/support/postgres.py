@@ -67,13 +67,6 @@ def running() -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def server() -> Iterator[str]:
-    """The address of a server that nobody restarts."""
-    with running() as made:
-        yield made.address
-
-
 def schema(address: str, name: str) -> str:
     """A new, empty schema on the server, which is much faster made than a database; its address."""
     import psycopg

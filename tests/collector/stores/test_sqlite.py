@@ -3,13 +3,10 @@
 import os
 import re
 import resource
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +18,13 @@ from sudare.collector.stores import Group, Progress, Store
 from sudare.foundations.checks import InvalidInput
 from tests.collector.kit import COUNTED, REPEATED, Clock, a_collector, a_survey, packed
 from tests.support import ROOT
-from tests.support.disks import full_after
+from tests.support.disks import full_after, unprivileged
 
 
 def group(serials: object, bank: int = 0) -> Group:
     numbers = np.asarray(serials, np.uint64)
     where = np.zeros(numbers.size, np.int64)
     return Group(bank, numbers, where, where, np.ones(numbers.size, np.uint8))
-
-
-@contextmanager
-def unprivileged() -> Iterator[Path]:
-    """A folder of nobody's, where root's right to write everything does not count."""
-    folder = Path(tempfile.mkdtemp(prefix="sudare-test-"))
-    was_root = os.geteuid() == 0
-    try:
-        if was_root:
-            os.chown(folder, 65534, 65534)
-            os.seteuid(65534)
-        yield folder
-    finally:
-        folder.chmod(0o700)
-        if was_root:
-            os.seteuid(0)
-        shutil.rmtree(folder)
 
 
 def test_one_process_at_a_time(file: str) -> None:

@@ -5,13 +5,12 @@ the claim is exact; seeds are fixed.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mpmath import mp, mpf
 from scipy.stats import binom
 
 from papers.formulas.counting import (
@@ -40,12 +39,7 @@ from tests.calibration.errors import (
     usable,
     within,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def eighty_digits() -> Iterator[None]:
-    with mp.workdps(80):
-        yield
+from tests.support.digits import mp, mpf
 
 
 @pytest.mark.parametrize("users", [1, 60, 345])

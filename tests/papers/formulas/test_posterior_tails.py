@@ -5,12 +5,11 @@ enlarged by one part in 1e9 does not.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import example, given
-from mpmath import mp, mpf
 
 from papers.formulas.posterior import (
     PrivacyWarning,
@@ -32,18 +31,11 @@ from tests.calibration.posteriors import (
     EPSILONS,
     FLAT,
     MODELS,
-    MORE,
     exact_divergence,
-    exact_gaussian_delta,
     repeatable,
 )
+from tests.support.digits import MORE, exact_gaussian_delta, mp, mpf
 from tests.support.strategies import spread
-
-
-@pytest.fixture(autouse=True, scope="module")
-def eighty_digits() -> Iterator[None]:
-    with mp.workdps(80):
-        yield
 
 
 def exact_tail(epsilon: Any, divergence: Any) -> Any:
