@@ -12,6 +12,7 @@ from sudare.site._describing import (
     table_lines,
 )
 from sudare.site._evaluation import Evaluation, evaluate
+from sudare.site._measures import WORDS
 from sudare.site._model import Model, Story, load_model
 from sudare.site._plan import ReleasePlan, make_learner
 from sudare.site._planning import LearningPlan, plan_learning
@@ -23,6 +24,7 @@ from sudare.site._report import render
 
 __all__ = [
     "CSV_HEADER",
+    "WORDS",
     "Checked",
     "Described",
     "Evaluation",
