@@ -12,32 +12,68 @@ def parsed(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(svg)
 
 
-def test_intervals_are_drawn_in_proportion_and_told_to_screen_readers() -> None:
-    svg = charts.intervals(
+def places(chart: str, mark: str) -> list[float]:
+    return [float(x) for x in re.findall(rf'{mark}="([\d.]+)%"', chart)]
+
+
+def rows_of(chart: str) -> list[tuple[str, str]]:
+    """What stands on both sides of the marks."""
+    found = []
+    for row in parsed(chart)[:-1]:
+        name, _, value = row
+        found.append((name.text or "", value.text or ""))
+    return found
+
+
+def test_intervals_are_drawn_in_proportion_with_their_numbers_beside_them() -> None:
+    chart = charts.intervals(
         [
             charts.Interval("a <b>", 1.0, 0.0, 2.0, "own"),
             charts.Interval("c", 2.0, 1.0, 4.0, "blend"),
+            charts.Interval("d", 3.0, math.nan, math.nan),
+            charts.Interval("e", 0.0, 0.0, 0.0, note="hidden & gone"),
         ],
         "two & more",
         zero=0.0,
     )
-    root = parsed(svg)
-    assert root.attrib["aria-label"] == "two & more"
-    titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
-    assert titles == ["a <b>: 1 (0 to 2)", "c: 2 (1 to 4)"]
-    first, second = (float(x) for x in re.findall(r'circle cx="([\d.]+)"', svg))
-    zero = float(re.findall(r'class="zero" x1="([\d.]+)"', svg)[0])
-    assert second - zero == pytest.approx(2 * (first - zero), abs=0.2)
+    assert parsed(chart).attrib["aria-label"] == "two & more"
+    assert rows_of(chart) == [
+        ("a <b>", "1.0 (0.0 to 2.0)"),
+        ("c", "2.0 (1.0 to 4.0)"),
+        ("d", "3.0"),
+        ("e", "hidden & gone"),
+    ]
+    assert places(chart, "circle cx") == [25.0, 50.0, 75.0]  # of an axis from 0 to 4
+    assert re.findall(r'<line x1="([\d.]+)%" y1="50%" x2="([\d.]+)%"', chart) == [
+        ("0.00", "50.00"),
+        ("25.00", "100.00"),
+    ]
+    assert set(places(chart, 'class="zero" x1')) == {0.0}
+    assert charts.intervals([charts.Interval("e", 0, 0, 0, note="hidden")], "nothing drawn")
 
 
-def test_bars_start_at_zero() -> None:
-    svg = charts.bars(
+def test_bars_start_at_zero_and_small_ones_can_be_told_apart() -> None:
+    chart = charts.bars(
         [charts.Bar("x", 0.5), charts.Bar("y", 0.25), charts.Bar("z", 0.0)], "w", True
     )
-    widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="16"', svg)]
-    assert widths[0] == pytest.approx(2 * widths[1], abs=0.2)
-    assert widths[2] == 0.5  # still to be seen
-    assert "50%" in svg
+    widths = places(chart, "width")
+    assert widths[0] == pytest.approx(2 * widths[1])
+    assert widths[2] == 0.2  # still to be seen
+    assert [value for _, value in rows_of(chart)] == ["50 %", "25 %", "0 %"]
+    small = charts.bars([charts.Bar("x", 0.0083), charts.Bar("y", 0.0061)], "w", True)
+    assert [value for _, value in rows_of(small)] == ["0.83 %", "0.61 %"]
+    axis = re.findall(r'text-anchor="middle">(.*?)</text>', small)
+    assert axis == ["0.0 %", "0.2 %", "0.4 %", "0.6 %", "0.8 %", "1.0 %"]
+    alike = charts.bars([charts.Bar("y", 0.1)], "w", True, most=0.4)
+    assert places(alike, "width") == [25.0]
+
+
+@pytest.mark.parametrize(
+    ("ticks", "digits"),
+    [([0, 1], 0), ([0, 0.5], 1), ([2.5, 5.0], 1), ([0.1, 0.35], 2), ([0, 200], 0)],
+)
+def test_ticks_have_the_digits_that_tell_them_apart(ticks: list[float], digits: int) -> None:
+    assert charts._digits(ticks) == digits
 
 
 def test_curves_have_their_band_and_the_diagonal() -> None:

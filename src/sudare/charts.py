@@ -1,7 +1,8 @@
-"""Small charts as SVG text: no script, no font, no network; they print, and follow dark mode.
+"""Small charts as text: no script, no font, no network; they print, and follow dark mode.
 
-Colours come from the page's style sheet through classes, and every mark carries its numbers as a
-tooltip and for screen readers.
+Curves are SVG. Rows of intervals or bars are HTML around small SVGs, so that names stay whole and
+letters keep their size on a phone; every row has its numbers beside it. Colours come from `STYLE`
+through classes, and every mark carries its numbers for screen readers.
 """
 
 import math
@@ -12,22 +13,34 @@ from typing import NamedTuple
 
 STYLE = """
 svg { font-family: system-ui, sans-serif; --soft: #5c6770; --line: #d9dee2; --own: #b3541e;
-  --blend: #00796b; --party: #5b6f9e; }
+  --blend: #00796b; --party: #5b6f9e; --together: #8a4a8f; }
 @media (prefers-color-scheme: dark) { svg { --soft: #9aa7b1; --line: #333c43; --own: #f0a36b;
-  --blend: #4db6a6; --party: #9fb1dc; } }
+  --blend: #4db6a6; --party: #9fb1dc; --together: #d19ad6; } }
 svg text { font-size: 13px; fill: var(--soft); }
 .grid { stroke: var(--line); } .zero { stroke: var(--soft); stroke-dasharray: 4 3; }
 .mark line, .mark polyline { stroke-width: 2; fill: none; } .band { opacity: .18; stroke: none; }
 .plain { fill: var(--soft); stroke: var(--soft); } .own { fill: var(--own); stroke: var(--own); }
 .blend { fill: var(--blend); stroke: var(--blend); }
+.together { fill: var(--together); stroke: var(--together); }
 .party { fill: var(--party); stroke: var(--party); } .mark rect { stroke: none; }
+.chart { margin: 1rem 0; font-size: .85rem; line-height: 1.35; }
+.chart .row { display: grid; grid-template-columns: 12rem 1fr 11rem; gap: 0 1rem;
+  align-items: stretch; }
+.chart .name, .chart .value { align-self: center; padding: .1rem 0; }
+.chart .name { text-align: right; overflow-wrap: anywhere; }
+.chart .value { white-space: nowrap; font-variant-numeric: tabular-nums; }
+.chart .track { position: relative; min-height: 24px; }
+.chart svg { position: absolute; overflow: visible; width: 100%; height: 100%; }
+@media (max-width: 640px) { .chart .row { grid-template-columns: 1fr auto; padding-top: .3rem; }
+  .chart .name { text-align: left; } .chart .value { order: 2; } .chart .name { order: 1; }
+  .chart .track { order: 3; grid-column: 1 / 3; } .chart .second { display: none; }
+  .chart .row.note { grid-template-columns: 1fr 1fr; } .chart .note .track { display: none; }
+  .chart .note .value { white-space: normal; } }
+@media print { .chart .row { break-inside: avoid; } }
 """
 AnyScale = Callable[[float], float]
 _WIDTH = 720
-_LABELS = 220
 _RIGHT = 24
-_ROW = 24
-_TOP = 8
 
 
 class Interval(NamedTuple):
@@ -37,8 +50,11 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
+    """Ends that are no numbers are not drawn: a dot alone."""
     kind: str = "plain"
     """CSS class of the marks: plain, own, blend, ..."""
+    note: str = ""
+    """Stands in place of the mark and its numbers."""
 
 
 class Bar(NamedTuple):
@@ -61,43 +77,42 @@ class Series(NamedTuple):
 
 
 def intervals(rows: Sequence[Interval], title: str, zero: float | None = None) -> str:
-    """Dots with whiskers, one row each, and a vertical line at `zero`."""
-    ends = [end for row in rows for end in (row.low, row.high, row.value) if math.isfinite(end)]
-    ticks = _ticks(min([*ends, *([] if zero is None else [zero])]), max([*ends, zero or -math.inf]))
-    place = Scale(ticks[0], ticks[-1], _LABELS, _WIDTH - _RIGHT)
-    height = _TOP + _ROW * len(rows) + 28
-    parts = [*_grid(ticks, place, height - 24)]
-    if zero is not None:
-        parts.append(line(place(zero), _TOP, place(zero), height - 24, "zero"))
-    for index, row in enumerate(rows):
-        y = _TOP + _ROW * (index + 0.5)
-        low, high = place(max(row.low, ticks[0])), place(min(row.high, ticks[-1]))
-        told = f"{row.label}: {_short(row.value)} ({_short(row.low)} to {_short(row.high)})"
-        parts += [
-            _label(row.label, y),
-            f'<g class="mark {row.kind}"><title>{escape(told)}</title>',
-            line(low, y, high, y, ""),
-            f'<circle cx="{place(row.value):.1f}" cy="{y:.1f}" r="4.5"/></g>',
-        ]
-    return _svg(title, height, parts)
+    """Dots with whiskers, one row each, and a vertical line at `zero`; HTML."""
+    drawn = [row for row in rows if not row.note]
+    ends = [end for row in drawn for end in (row.low, row.high, row.value) if math.isfinite(end)]
+    ends += [zero or 0.0] if zero is not None or not ends else []
+    ticks = _ticks(min(ends), max(ends))
+    place = Scale(ticks[0], ticks[-1], 0.0, 100.0)
+    grid, digits = _gridlines(ticks, place, zero), _digits(ticks) + 1
+    parts = []
+    for row in rows:
+        if row.note:
+            parts.append(_row(row.label, "", grid, row.note, "note"))
+            continue
+        shown, marks = _with(row.value, digits), [_dot(place(row.value))]
+        if math.isfinite(row.low) and math.isfinite(row.high):
+            shown += f" ({_with(row.low, digits)} to {_with(row.high, digits)})"
+            marks.insert(0, _across(place(row.low), place(row.high)))
+        mark = f'<g class="mark {row.kind}">{"".join(marks)}</g>'
+        parts.append(_row(row.label, mark, grid, shown))
+    return _chart(title, parts, ticks, place, percent=False)
 
 
-def bars(rows: Sequence[Bar], title: str, percent: bool = False) -> str:
-    """Horizontal bars from zero."""
-    ticks = _ticks(0.0, max([row.value for row in rows] + [1e-9]))
-    place = Scale(ticks[0], ticks[-1], _LABELS, _WIDTH - _RIGHT)
-    height = _TOP + _ROW * len(rows) + 28
-    parts = [*_grid(ticks, place, height - 24, percent)]
-    for index, row in enumerate(rows):
-        y = _TOP + _ROW * index + 4
-        shown = f"{row.value:.0%}" if percent else _short(row.value)
-        wide = max(place(row.value) - _LABELS, 0.5)
-        parts += [
-            _label(row.label, y + _ROW / 2 - 4),
-            f'<g class="mark {row.kind}"><title>{escape(row.label)}: {shown}</title>'
-            f'<rect x="{_LABELS}" y="{y:.1f}" width="{wide:.1f}" height="{_ROW - 8}" rx="2"/></g>',
-        ]
-    return _svg(title, height, parts)
+def bars(rows: Sequence[Bar], title: str, percent: bool = False, most: float | None = None) -> str:
+    """Horizontal bars from zero, to `most` or the largest of them; HTML."""
+    ticks = _ticks(0.0, max([row.value for row in rows] + [1e-9]) if most is None else most)
+    place = Scale(ticks[0], ticks[-1], 0.0, 100.0)
+    grid = _gridlines(ticks, place, None)
+    parts = []
+    for row in rows:
+        wide = max(place(row.value), 0.2)  # still to be seen
+        mark = (
+            f'<g class="mark {row.kind}"><rect x="0" y="50%" width="{wide:.2f}%" height="16" '
+            'transform="translate(0 -8)" rx="2"/></g>'
+        )
+        shown = _share(row.value) if percent else _short(row.value)
+        parts.append(_row(row.label, mark, grid, shown))
+    return _chart(title, parts, ticks, place, percent)
 
 
 def curves(
@@ -166,20 +181,49 @@ def _svg(title: str, height: float, parts: Sequence[str]) -> str:
     )
 
 
-def _grid(
-    ticks: Sequence[float], place: AnyScale, height: float, percent: bool = False
-) -> list[str]:
-    parts = []
-    for tick in ticks:
-        shown = f"{tick:.0%}" if percent else _short(tick)
-        parts.append(line(place(tick), _TOP, place(tick), height, "grid"))
-        parts.append(text(place(tick), height + 18, shown, "middle"))
-    return parts
+def _chart(
+    title: str, rows: Sequence[str], ticks: Sequence[float], place: AnyScale, percent: bool
+) -> str:
+    factor, unit = (100.0, " %") if percent else (1.0, "")
+    digits, numbers = _digits(ticks, factor), []
+    for index, tick in enumerate(ticks):
+        kept = ' class="second"' if index % 2 and len(ticks) > 4 else ""
+        numbers.append(
+            f'<text{kept} x="{place(tick):.2f}%" y="14" text-anchor="middle">'
+            f"{_with(factor * tick, digits)}{unit}</text>"
+        )
+    return (
+        f'<div class="chart" role="group" aria-label="{escape(title)}">{"".join(rows)}'
+        f'<div class="row axis" aria-hidden="true"><span class="name"></span>'
+        f'<span class="track"><svg>{"".join(numbers)}</svg></span></div></div>'
+    )
 
 
-def _label(said: str, y: float) -> str:
-    shown = said if len(said) <= 30 else said[:29] + "…"
-    return text(_LABELS - 10, y + 4, shown, "end")
+def _row(label: str, mark: str, grid: str, shown: str, kind: str = "") -> str:
+    return (
+        f'<div class="row{" " + kind if kind else ""}"><span class="name">{escape(label)}</span>'
+        f'<span class="track"><svg aria-hidden="true">{grid}{mark}</svg></span>'
+        f'<span class="value">{escape(shown)}</span></div>'
+    )
+
+
+def _gridlines(ticks: Sequence[float], place: AnyScale, zero: float | None) -> str:
+    lines = [_upright(place(tick), "grid") for tick in ticks]
+    if zero is not None:
+        lines.append(_upright(place(zero), "zero"))
+    return "".join(lines)
+
+
+def _upright(percent: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{percent:.2f}%" y1="0" x2="{percent:.2f}%" y2="100%"/>'
+
+
+def _across(start: float, stop: float) -> str:
+    return f'<line x1="{start:.2f}%" y1="50%" x2="{stop:.2f}%" y2="50%"/>'
+
+
+def _dot(percent: float) -> str:
+    return f'<circle cx="{percent:.2f}%" cy="50%" r="4.5"/>'
 
 
 def text(x: float, y: float, said: str, anchor: str = "start", more: str = "") -> str:
@@ -244,3 +288,21 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _short(value: float) -> str:
     return f"{value:.3g}"
+
+
+def _share(value: float) -> str:
+    """A percentage with two digits or more, so that small ones differ."""
+    return f"{100 * value:.2g} %" if value < 0.1 else f"{100 * value:.0f} %"
+
+
+def _digits(ticks: Sequence[float], factor: float = 1.0) -> int:
+    """Digits after the point that tell ticks apart."""
+    step = factor * (ticks[1] - ticks[0])
+    digits = max(-math.floor(math.log10(step) + 1e-9), 0)
+    whole = abs(round(step * 10**digits) - step * 10**digits) < 1e-6
+    return digits if whole else digits + 1  # as in 2.5
+
+
+def _with(value: float, digits: int) -> str:
+    """With so many digits after the point; numbers far from 1 in short."""
+    return _short(value) if digits > 5 or abs(value) >= 1e6 else f"{value:.{digits}f}"

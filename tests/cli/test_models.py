@@ -23,8 +23,8 @@ def test_blend_predict_and_report(desk: Any) -> None:
     assert "<svg" in (desk.folder / "report.html").read_text()
     with (desk.folder / "effects.csv").open() as file:
         effects = list(csv.DictReader(file))
-    assert [each["feature"] for each in effects][:2] == ["age", "sex=m"]
-    assert float(effects[0]["odds_ratio"]) > 1
+    assert [each["feature"] for each in effects][:3] == ["(intercept)", "age", "sex=m"]
+    assert float(effects[1]["odds_ratio"]) > 1
 
 
 def test_learning_together_is_planned(desk: Any) -> None:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from sklearn.metrics import brier_score_loss, log_loss, r2_score, roc_auc_score
 
 from sudare.foundations.randomness import seeded
 from sudare.site._assessment import HeldOut, _wilson, assess_classes, assess_numbers, hold_out
@@ -56,6 +57,32 @@ def test_squared_error_is_told_against_the_variance() -> None:
     assert found.own.value == pytest.approx(1.0)
     assert found.blend.value == 0
     assert found.gain.low > 0
+
+
+def test_both_models_are_measured_on_all_held_out_rows() -> None:
+    rng = seeded(3)
+    targets = np.where(rng.random(300) < 0.4, 1.0, -1.0)
+    own, blend = rng.random(300), np.clip(rng.normal(0.4 + 0.2 * targets, 0.15), 0.01, 0.99)
+    found = assess_classes(HeldOut(own, blend, targets))
+    told = {each.name: each for each in found.compared}
+    assert found.folds == 5
+    assert told["auc"].own.value == pytest.approx(roc_auc_score(targets, own))
+    assert told["auc"].blend.value == pytest.approx(roc_auc_score(targets, blend))
+    assert told["brier"].blend.value == pytest.approx(brier_score_loss(targets > 0, blend))
+    assert told["log_loss"].own.value == pytest.approx(log_loss(targets > 0, own))
+    assert told["share_correct"].blend.value == pytest.approx(found.blend.value)
+    for each in (told["auc"].blend, told["calibration_slope"].blend):
+        assert each.low < each.value < each.high  # type: ignore[operator]
+
+
+def test_numbers_are_measured_in_their_own_units() -> None:
+    rng = seeded(4)
+    days = rng.uniform(0, 30, 200)
+    own, blend = days + rng.normal(0, 4, 200), days + rng.normal(1, 2, 200)
+    told = {each.name: each for each in assess_numbers(HeldOut(own, blend, days)).compared}
+    assert told["rmse"].own.value == pytest.approx(np.sqrt(((own - days) ** 2).mean()))
+    assert told["mae"].blend.value == pytest.approx(abs(blend - days).mean())
+    assert told["r_squared"].blend.value == pytest.approx(r2_score(days, blend))
 
 
 @pytest.mark.parametrize(("hits", "rows"), [(0, 10), (3, 17), (40, 40)])

@@ -9,8 +9,8 @@ from scipy.stats import bootstrap
 from sklearn.metrics import r2_score, roc_auc_score
 
 from sudare.foundations.checks import InvalidInput
-from sudare.site import _evaluation
-from sudare.site._evaluation import KEEP_INSIDE, Estimate, _estimate, evaluate
+from sudare.site import _measures
+from sudare.site._evaluation import KEEP_INSIDE, evaluate
 from sudare.site._metrics import calibration
 from sudare.site._model import Component, Model, Story
 from sudare.study import Study
@@ -97,20 +97,12 @@ def test_a_seed_gives_the_same_intervals_in_blocks_of_any_size(
     ticks: list[tuple[int, int]] = []
     whole = evaluate(ILL, patients, resamples=50, seed=3)
     assert evaluate(ILL, patients, resamples=50, seed=4).measures != whole.measures
-    monkeypatch.setattr(_evaluation, "_BLOCK", 20 * len(patients))
+    monkeypatch.setattr(_measures, "_BLOCK", 20 * len(patients))
     parts = evaluate(ILL, patients, resamples=50, seed=3, progress=lambda *done: ticks.append(done))
     assert ticks == [(20, 50), (40, 50), (50, 50)]
     for name, one in whole.measures.items():
         other = parts.measures[name]
         assert msgspec.structs.astuple(one) == pytest.approx(msgspec.structs.astuple(other))
-
-
-def test_a_measure_that_resamples_lack_has_no_interval() -> None:
-    draws = np.array([np.nan] * 3 + list(range(97)), dtype=float)
-    assert _estimate(np.array([50.0]), draws, 0.95) == Estimate(50.0, None, None)
-    assert _estimate(np.array([50.0]), draws, 0.9) == Estimate(50.0, 4.0, 92.0)
-    draws[:3] = np.inf
-    assert _estimate(np.array([np.inf]), draws, 0.95) == Estimate(None, 2.0, None)
 
 
 def test_rows_that_nothing_can_be_learned_from(patients: pd.DataFrame, tmp_path: Path) -> None:

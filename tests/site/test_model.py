@@ -8,9 +8,11 @@ import pytest
 from scipy.special import expit
 
 from sudare.foundations.checks import InvalidInput
-from sudare.site._model import Component, Model, Story, load_model
+from sudare.site._model import Component, Effect, Model, Seen, Story, load_model
 from sudare.study import read_table
 from tests.site.clinics import classes, numbers, write_patients, write_stays
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def two_parts(study, coefficients) -> Model:
@@ -65,7 +67,7 @@ def test_numbers_come_back_in_their_own_units(tmp_path: Path) -> None:
 def test_effects_are_per_unit_of_the_column(tmp_path: Path) -> None:
     study = classes()
     model = two_parts(study, (1.0, 0.0, 0.0, 0.0, 0.0))
-    age = model.effects()[0]
+    age = model.effects()[1]
     average, features = 1.75, 4
     # Ten more years move the encoded feature by 10/35/√4.
     assert age.effect == pytest.approx(average / 35 / math.sqrt(features))
@@ -77,6 +79,79 @@ def test_effects_are_per_unit_of_the_column(tmp_path: Path) -> None:
     odds = own.predict_proba(older)
     ratio = (odds[1, 1] / odds[1, 0]) / (odds[0, 1] / odds[0, 0])
     assert ratio == pytest.approx(math.exp(10 * age.effect), rel=1e-9)
+
+
+def test_the_intercept_and_all_effects_give_the_scores_of_raw_values() -> None:
+    study = classes()
+    model = two_parts(study, (1.0, -2.0, 0.5, 0.3, 4.0))
+    intercept, age, male, pressure, gap = (each.effect for each in model.effects())
+    frame = pd.DataFrame(
+        {"age": [30.0, 71.5], "sex": ["f", "m"], "pressure": [140.0, np.nan]}
+    )  # its gap is filled with 130
+    raw = np.array([[30.0, 0, 140, 0], [71.5, 1, 130, 1]])
+    scores = intercept + raw @ [age, male, pressure, gap]
+    rows = read_table(frame, study, with_target=False).rows
+    expected = study.contract.rows(rows) @ (1.75 * np.array([1.0, -2.0, 0.5, 0.3, 4.0]))
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    units = [each.unit for each in model.effects()]
+    assert units[2:] == ["m instead of f", "one more unit of pressure", units[4]]
+    assert "missing" in units[4]
+
+
+def test_effects_of_numbers_are_in_the_targets_units() -> None:
+    study = numbers()
+    model = two_parts(study, (0.2, 0.1))
+    intercept, age = (each.effect for each in model.effects())
+    rows = study.contract.rows(
+        read_table(pd.DataFrame({"age": [64.0]}), study, with_target=False).rows
+    )
+    expected = 15 + 15 * 1.75 * (rows @ [0.2, 0.1])
+    assert intercept + 64 * age == pytest.approx(expected[0], rel=1e-12)
+    assert model.effects()[1].odds_ratio is None
+
+
+OTHERS = {"others": 4.0, "low": 0.0, "high": 31.0, "of": 900}
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ({"varies": True, "own": 3}, ""),
+        ({"varies": False}, "it is the same in all own rows"),
+        ({"varies": False, "own": 0}, "no own row has it"),
+        ({"varies": False, "own": 0, "of": 900}, "no own row has it, and releases do not tell who"),
+        ({"varies": False, "own": 0} | OTHERS, "of 900 others at most 31 have it"),
+        ({"varies": False, "own": 0} | OTHERS | {"low": 2.0}, ""),
+        (
+            {"varies": False, "own": 50} | OTHERS | {"low": 880.0, "high": 900.0},
+            "at most 20 lack it",
+        ),
+    ],
+)
+def test_a_coefficient_that_nobody_can_have_told_is_known(seen: dict, words: str) -> None:
+    effect = Effect(
+        feature="a=b", unit="", effect=0.1, odds_ratio=1.1, seen=Seen(feature="a=b", **seen)
+    )
+    assert words in effect.unseen
+    assert bool(words) == bool(effect.unseen)
+
+
+def test_a_model_of_the_first_version_opens_and_predicts_as_it_did(tmp_path: Path) -> None:
+    """Golden: written by sudare 0.1.0 before slopes and further measures were kept."""
+    model = load_model(GOLDEN / "model-1.json")
+    data = tmp_path / "p.csv"
+    data.write_text(
+        "pressure,age,sex\n137.3,63.8,f\n135.4,82.8,m\n131.6,74.3,f\n,35.8,f\n,41.0,m\n"
+    )
+    expected = [
+        0.6602211534102331, 0.973481179026184, 0.8439162213293732, 0.21463976687475272,
+        0.555536008438259,
+    ]  # fmt: skip
+    np.testing.assert_allclose(model.predict_proba(data)[:, 1], expected, rtol=1e-12)
+    assert [party.name for party in model.story.parties] == ["Hospital C0", "Hospital C1"]
+    assert model.story.slopes == ()
+    assert model.story.assessment is not None
+    assert (model.story.assessment.folds, model.story.assessment.compared) == (5, ())
 
 
 def test_a_model_survives_its_file(tmp_path: Path) -> None:

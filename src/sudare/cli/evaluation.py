@@ -14,20 +14,6 @@ from sudare.cli.options import Rows, tell_reading
 if TYPE_CHECKING:
     from sudare.site import Evaluation, Model
 
-_WORDS = {
-    "auc": "AUC",
-    "brier": "Brier score",
-    "log_loss": "log loss",
-    "share_correct": "share correct",
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r_squared": "R²",
-    "calibration_slope": "calibration slope",
-    "calibration_intercept": "calibration intercept",
-}
-
 
 def register(app: typer.Typer) -> None:
     """Add this command to the whole."""
@@ -74,11 +60,13 @@ def evaluate(
 
 
 def _show(model: "Model", found: "Evaluation") -> None:
+    from sudare import site
+
     title = f"{found.rows} rows, {found.level:.0%} intervals from {found.resamples} resamples"
     out.print(title, style="bold")
     table = Table("measure", "value", "from", "to")
     for name, measure in found.measures.items():
-        table.add_row(_WORDS[name], *map(_shown, (measure.value, measure.low, measure.high)))
+        table.add_row(site.WORDS[name], *map(_shown, (measure.value, measure.low, measure.high)))
     out.print(table)
     if None in [end for m in found.measures.values() for end in (m.value, m.low, m.high)]:
         out.print("–: infinite, or too few rows to tell.")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from sudare.site._evaluation import Evaluation, evaluate
     from sudare.site._identity import open_data, own_receipts
+    from sudare.site._measures import WORDS
     from sudare.site._model import Model, Story, load_model
     from sudare.site._plan import ReleasePlan, make_learner
     from sudare.site._planning import LearningPlan, plan_learning
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CSV_HEADER",
+    "WORDS",
     "Checked",
     "Described",
     "Evaluation",
@@ -77,6 +79,7 @@ _LATER = {
     ),
     "_evaluation": ("Evaluation", "evaluate"),
     "_identity": ("open_data", "own_receipts"),
+    "_measures": ("WORDS",),
     "_model": ("Model", "Story", "load_model"),
     "_plan": ("ReleasePlan", "make_learner"),
     "_planning": ("LearningPlan", "plan_learning"),

@@ -13,10 +13,21 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from sudare.foundations.randomness import seeded
+from sudare.site._measures import (
+    Estimate,
+    Measures,
+    Name,
+    estimate,
+    of_classes,
+    of_numbers,
+    resampled,
+)
+from sudare.site._metrics import log_losses
 
 Array = NDArray[np.float64]
 _FOLDS = 5
 _BINS = 8
+_RESAMPLES, _LEVEL = 400, 0.95
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -37,6 +48,14 @@ class Bin(msgspec.Struct, frozen=True):
     rows: int
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One measure of both models on the same held-out rows, with 95 % bootstrap intervals."""
+
+    name: Name
+    own: Estimate
+    blend: Estimate
+
+
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """Own model against blend, on held-out rows."""
 
@@ -50,6 +69,10 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     log_loss_gain: Measure | None = None
     """Classes: how much lower the blend's log loss is; it also sees how sure a prediction was."""
     calibration: tuple[Bin, ...] = ()
+    folds: int = _FOLDS
+    """Parts of the own rows, each predicted by models that were made from the others."""
+    compared: tuple[Compared, ...] = ()
+    """Further measures; of numbers, in the target's own units."""
 
 
 class HeldOut(NamedTuple):
@@ -83,13 +106,16 @@ def assess_classes(held: HeldOut) -> Assessment:
         own=_mean(own),
         blend=_mean(blend),
         gain=_mean(blend - own),
-        log_loss_gain=_mean(_log_loss(held.own, second) - _log_loss(held.blend, second)),
+        log_loss_gain=_mean(log_losses(second, held.own) - log_losses(second, held.blend)),
         calibration=_calibration(held.blend, second),
+        compared=_compared(
+            len(second), *(of_classes(second, each, each > 0.5) for each in (held.own, held.blend))
+        ),
     )
 
 
 def assess_numbers(held: HeldOut) -> Assessment:
-    """Squared error as a share of the targets' variance."""
+    """Squared error as a share of the targets' variance; `held` is in the target's own units."""
     spread = max(float(held.targets.var()), 1e-300)
     own = (held.own - held.targets) ** 2 / spread
     blend = (held.blend - held.targets) ** 2 / spread
@@ -99,13 +125,20 @@ def assess_numbers(held: HeldOut) -> Assessment:
         own=_mean(own),
         blend=_mean(blend),
         gain=_mean(own - blend),
+        compared=_compared(
+            len(own), *(of_numbers(held.targets, each) for each in (held.own, held.blend))
+        ),
     )
 
 
-def _log_loss(probabilities: Array, second: NDArray[np.bool_]) -> Array:
-    told = np.where(second, probabilities, 1 - probabilities)
-    loss: Array = -np.log(np.maximum(told, 1e-12))
-    return loss
+def _compared(rows: int, own: Measures, blend: Measures) -> tuple[Compared, ...]:
+    """Both models on the same resamples."""
+    found = []
+    for measure in (own, blend):
+        itself = measure(np.ones((1, rows)))
+        drawn = resampled(measure, rows, _RESAMPLES, seeded(0))
+        found.append({name: estimate(itself[name], drawn[name], _LEVEL) for name in itself})
+    return tuple(Compared(name=name, own=found[0][name], blend=found[1][name]) for name in found[0])
 
 
 def _mean(values: Array) -> Measure:

@@ -13,23 +13,28 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.blending import CandidateWeight, HedgedBlend, receive
+from sudare.blending import CandidateWeight, HedgedBlend
 from sudare.exchange import Trusted
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
 from sudare.releases import Contract, Pooled, PooledLearner, Release, without, without_rows
-from sudare.site._assessment import assess_classes, assess_numbers, hold_out
+from sudare.site._assessment import (
+    Assessment,
+    HeldOut,
+    assess_classes,
+    assess_numbers,
+    hold_out,
+)
 from sudare.site._model import (
     Component,
-    Kind,
     Model,
-    Opinion,
     Party,
     Refusal,
     Story,
     is_sound,
 )
 from sudare.site._receiving import Checked, counted_once, shown_name
+from sudare.site._sources import seen_features, slopes_by_source
 from sudare.study import Block, Study, read_every_row, read_table
 
 Array = NDArray[np.float64]
@@ -37,8 +42,6 @@ Progress = Callable[[str, int, int], None]
 
 _NEGLIGIBLE = 1e-6
 """Components with less weight are left out of the file."""
-_FEATURES_SHOWN = 5
-_PARTIES_SHOWN = 8
 _FEWEST_TO_ASSESS = 25
 
 
@@ -129,8 +132,9 @@ def _blended(
         weights=_by_kind(told.candidates),
         parties=parties,
         refusals=tuple(refusals),
-        opinions=_opinions(study, made),
-        assessment=_assess(block.rows, targets, made),
+        slopes=slopes_by_source(study, made, block.rows, block.targets),
+        seen=seen_features(study, made.received_, block.rows),
+        assessment=_assess(study, block.rows, targets, made),
     )
     progress("blending", 2, 2)
     return _model(block, study, own.party, _components(made), story)
@@ -248,7 +252,7 @@ def _party(study: Study, release: Release, own_name: str, influence: dict[str, f
     delta = study.privacy.delta if pooled is None else pooled.delta
     promise = account([release.event], delta)
     return Party(
-        name=own_name,
+        name=release.party,
         signer=release.party,
         rows=release.n,
         epsilon=promise.epsilon(),
@@ -256,10 +260,13 @@ def _party(study: Study, release: Release, own_name: str, influence: dict[str, f
         sentence=str(promise),
         influence=influence[release.party],
         honest=() if pooled is None else pooled.honest,
+        calls_itself=own_name if own_name != release.party else "",
     )
 
 
-def _assess(rows: Array, targets: NDArray[Any], made: HedgedBlend) -> Any:
+def _assess(
+    study: Study, rows: Array, targets: NDArray[Any], made: HedgedBlend
+) -> Assessment | None:
     """Own model and blend on rows left out; None where there are too few rows to say."""
     if len(rows) < _FEWEST_TO_ASSESS:
         return None
@@ -282,36 +289,8 @@ def _assess(rows: Array, targets: NDArray[Any], made: HedgedBlend) -> Any:
         held = hold_out(rows, signs, predictor([]), predictor(made.releases))
     except checks.InvalidInput:  # a fold with one class only
         return None
-    return assess_classes(held) if contract.task == "classification" else assess_numbers(held)
-
-
-def _opinions(study: Study, made: HedgedBlend) -> tuple[Opinion, ...]:
-    """Blend, own model and single releases on the strongest features, in the study's units."""
-    average = made.weights_ @ made.components_
-    learners = receive(made.releases, study.contract).as_learners()
-    reach = 1.0 if study.task == "classification" else study.target_reach
-    features = study.features
-    scales = np.array([feature.scale for feature in features]) / reach
-    strongest = np.argsort(-np.abs(average[: len(features)] / scales))[:_FEATURES_SHOWN]
-    found: list[Opinion] = []
-    for index in strongest.tolist():
-        sources: list[tuple[str, Kind, float, float]] = [
-            ("blend", "blend", average[index], 0.0),
-            ("own model", "own", made.components_[0, index], 0.0),
-            *(
-                (learners.parties[k], "party", learners.coefficients[k, index], 1.96 * std)
-                for k, std in enumerate(learners.noise_std[:_PARTIES_SHOWN])
-            ),
-        ]
-        found += [
-            Opinion(
-                feature=features[index].name,
-                source=source,
-                kind=kind,
-                effect=float(theta / scales[index]),
-                low=float((theta - half) / scales[index]),
-                high=float((theta + half) / scales[index]),
-            )
-            for source, kind, theta, half in sources
-        ]
-    return tuple(found)
+    if contract.task == "classification":
+        return assess_classes(held)
+    return assess_numbers(
+        HeldOut(*(study.target_middle + study.target_reach * each for each in held))
+    )

@@ -1,64 +1,23 @@
 """How good a model is on labelled rows that it has not seen, each number with an interval.
 
-Intervals are percentiles of the bootstrap: rows are drawn again with replacement, as many as there
-are, and every measure is computed for each such resample. They say what another sample of rows like
-these would change; the model stays as it is. Ends are rounded outwards to a resample's own value. A
-measure that a resample does not have (one class only) is left out there; one that more resamples
-lack than may lie beyond an end has no interval.
-
-All of it is computed from rows without noise, and stays inside.
+Intervals are by the bootstrap (`_measures`). All of it is computed from rows without noise, and
+stays inside.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from sudare.foundations import checks
-from sudare.foundations.randomness import Generator, seeded
-from sudare.site._metrics import (
-    Array,
-    Flags,
-    log_losses,
-    squared_distances,
-    weighted_auc,
-    weighted_calibration,
-    weighted_line,
-    weighted_mean,
-    weighted_r_squared,
-)
+from sudare.foundations.randomness import seeded
+from sudare.site._measures import Estimate, Name, estimate, of_classes, of_numbers, resampled
+from sudare.site._metrics import Array, Flags
 from sudare.site._model import Model
 from sudare.study import read_blocks
 
 KEEP_INSIDE = "made from rows without noise: keep it inside"
-_BLOCK = 1 << 21
-"""Counts that are held at once: rows times resamples."""
-
-Name = Literal[
-    "auc",
-    "brier",
-    "log_loss",
-    "share_correct",
-    "sensitivity",
-    "specificity",
-    "rmse",
-    "mae",
-    "r_squared",
-    "calibration_slope",
-    "calibration_intercept",
-]
-Values = dict[Name, Array]
-_Measure = Callable[[Array], Values]
-"""From counts, a line for each resample, to every measure of each."""
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """A measure with its interval; None for what is infinite or does not exist."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 class Confusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +67,7 @@ def evaluate(
     targets, predicted = _predicted(model, data)
     if model.study.task == "regression":
         confusion = None
-        measure = _of_numbers(targets, predicted)
+        measure = of_numbers(targets, predicted)
     else:
         second = targets > 0
         if second.all() or not second.any():
@@ -117,15 +76,15 @@ def evaluate(
                 "class only: add rows of the other"
             )
         confusion = _confusion(second, predicted > threshold, threshold)
-        measure = _of_classes(second, predicted, predicted > threshold)
-    drawn = _bootstrap(measure, len(targets), resamples, seeded(seed), progress)
+        measure = of_classes(second, predicted, predicted > threshold)
+    drawn = resampled(measure, len(targets), resamples, seeded(seed), progress)
     itself = measure(np.ones((1, len(targets))))
     return Evaluation(
         rows=len(targets),
         level=level,
         resamples=resamples,
         seed=seed,
-        measures={name: _estimate(itself[name], drawn[name], level) for name in itself},
+        measures={name: estimate(itself[name], drawn[name], level) for name in itself},
         confusion=confusion,
     )
 
@@ -150,40 +109,6 @@ def _predicted(model: Model, data: Any) -> tuple[Array, Array]:
     return np.concatenate(targets), np.concatenate(predicted)
 
 
-def _of_classes(second: Flags, chances: Array, called: Flags) -> _Measure:
-    correct = (called == second).astype(float)
-    brier, losses = squared_distances(second, chances), log_losses(second, chances)
-
-    def measure(counts: Array) -> Values:
-        slopes, intercepts = weighted_calibration(second, chances, counts)
-        return {
-            "auc": weighted_auc(second, chances, counts),
-            "brier": weighted_mean(brier, counts),
-            "log_loss": weighted_mean(losses, counts),
-            "calibration_slope": slopes,
-            "calibration_intercept": intercepts,
-            "share_correct": weighted_mean(correct, counts),
-            "sensitivity": weighted_mean(correct[second], counts[:, second]),
-            "specificity": weighted_mean(correct[~second], counts[:, ~second]),
-        }
-
-    return measure
-
-
-def _of_numbers(targets: Array, predicted: Array) -> _Measure:
-    def measure(counts: Array) -> Values:
-        slopes, intercepts = weighted_line(targets, predicted, counts)
-        return {
-            "rmse": np.sqrt(weighted_mean((targets - predicted) ** 2, counts)),
-            "mae": weighted_mean(np.abs(targets - predicted), counts),
-            "r_squared": weighted_r_squared(targets, predicted, counts),
-            "calibration_slope": slopes,
-            "calibration_intercept": intercepts,
-        }
-
-    return measure
-
-
 def _confusion(second: Flags, called: Flags, threshold: float) -> Confusion:
     return Confusion(
         threshold=threshold,
@@ -192,40 +117,3 @@ def _confusion(second: Flags, called: Flags, threshold: float) -> Confusion:
         second_as_first=int((second & ~called).sum()),
         second_as_second=int((second & called).sum()),
     )
-
-
-def _bootstrap(
-    measure: _Measure,
-    rows: int,
-    resamples: int,
-    rng: Generator,
-    progress: Callable[[int, int], None] | None,
-) -> Values:
-    """Every measure of every resample."""
-    found: list[Values] = []
-    at_once = max(1, _BLOCK // rows)
-    for done in range(0, resamples, at_once):
-        counts = np.stack(
-            [
-                np.bincount(rng.integers(rows, size=rows), minlength=rows)
-                for _ in range(min(at_once, resamples - done))
-            ]
-        )
-        found.append(measure(counts.astype(float)))
-        if progress is not None:
-            progress(done + len(counts), resamples)
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-
-
-def _estimate(itself: Array, drawn: Array, level: float) -> Estimate:
-    tail = (1 - level) / 2
-    known = drawn[~np.isnan(drawn)]
-    if len(drawn) - len(known) > tail * len(drawn):
-        return Estimate(_finite(itself[0]), None, None)
-    low = np.quantile(known, tail, method="lower")
-    high = np.quantile(known, 1 - tail, method="higher")
-    return Estimate(_finite(itself[0]), _finite(low), _finite(high))
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -5,9 +5,9 @@ mixed. The file is JSON, holds the study it belongs to, and reads the same in an
 made from the organisation's own rows without noise and stays inside: it is not a release.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,11 +20,12 @@ from sudare.foundations import checks
 from sudare.releases import Label
 from sudare.site._assessment import Assessment
 from sudare.storage.files import read_bytes
-from sudare.study import Categories, Study, label_text, read_blocks
+from sudare.study import Categories, Feature, Study, label_text, read_blocks
 
 Array = NDArray[np.float64]
-Kind = Literal["blend", "own", "party"]
+Kind = Literal["blend", "own", "together", "party"]
 FORMAT = "sudare-model/1"
+INTERCEPT = "(intercept)"
 _HUGE = 1e150
 """Products of two such numbers are still numbers."""
 
@@ -37,6 +38,23 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
     coefficients: tuple[float, ...]
 
 
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose rows a feature's coefficient can come from at all."""
+
+    feature: str
+    varies: bool
+    """Whether own rows differ in it."""
+    own: int | None = None
+    """Own rows that have this category, or this gap; None for a number."""
+    others: float | None = None
+    """The same of the rows behind releases of sums, with a 95 % interval for the noise; None where
+    releases do not tell."""
+    low: float | None = None
+    high: float | None = None
+    of: int = 0
+    """Rows behind those releases."""
+
+
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """What one feature does, in the study's own units."""
 
@@ -44,14 +62,36 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     """What one step means."""
     effect: float
-    """Change of the log-odds, or of the target, for one step."""
+    """Change of the log-odds, or of the target, for one step; the intercept is their value where
+    every number is 0 and every category the first."""
     odds_ratio: float | None
+    seen: Seen | None = None
+    """None for the intercept, and in models of earlier versions."""
+
+    @property
+    def unseen(self) -> str:
+        """Why no row can have told it, in words; empty if some can."""
+        seen = self.seen
+        if seen is None or seen.varies:
+            return ""
+        if seen.own is None:
+            return "it is the same in all own rows"
+        where, noun = (
+            ("all own rows have it", "lack") if seen.own else ("no own row has it", "have")
+        )
+        if seen.others is None or seen.low is None or seen.high is None:
+            return f"{where}, and releases do not tell who does" if seen.of else where
+        if seen.low > 0 and seen.high < seen.of:
+            return ""
+        most = seen.of - seen.low if seen.own else seen.high
+        return f"{where}, and of {seen.of:,} others at most {most:,.0f} {noun} it"
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
     """A release that was blended."""
 
     name: str
+    """By which everything about it goes; its name in the keyring."""
     signer: str
     rows: int
     epsilon: float
@@ -62,6 +102,8 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the blend that came through this release."""
     honest: tuple[tuple[int, float], ...] = ()
     """Of a pool: pairs (h, ε), what holds if h of its organisations are honest."""
+    calls_itself: str = ""
+    """Its name for itself, where that is another one."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,15 +113,21 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source says of a feature's effect, with the interval that its noise leaves."""
+class Slope(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the target changes with one feature, by one source: a straight line, least squares.
+
+    In the target's units, or as a share of the second class; with a 95 % interval for noise and
+    sampling where there is an honest one.
+    """
 
     feature: str
     source: str
     kind: Kind
-    effect: float
-    low: float
-    high: float
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    """Why there is no value, or no interval."""
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +138,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """Of each group of candidates in the blend."""
     parties: tuple[Party, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    opinions: tuple[Opinion, ...] = ()
+    slopes: tuple[Slope, ...] = ()
+    """By source, for the strongest features. Earlier versions kept `opinions` instead, whose
+    intervals were too narrow: they are not read."""
+    seen: tuple[Seen, ...] = ()
     assessment: Assessment | None = None
 
 
@@ -147,20 +198,30 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         return FrozenModel(self, self.study.target.classes)
 
     def effects(self) -> list[Effect]:
-        """The components' weighted average coefficient of every feature, in the study's units."""
-        average = self._weights() @ np.array([each.coefficients for each in self.components])
+        """The components' weighted average in the study's units, the intercept first."""
+        terms = [
+            (component.weight, terms_of(self.study, component.coefficients))
+            for component in self.components
+        ]
         ratios = self.study.task == "classification"
-        reach = 1.0 if ratios else self.study.target_reach
-        found = []
-        for feature, coefficient in zip(self.study.features, average.tolist(), strict=False):
-            effect = float(coefficient * reach / feature.scale)
-            flag = feature.category is not None or feature.name.endswith(" missing")
+        seen = {each.feature: each for each in self.story.seen}
+        found = [
+            Effect(
+                feature=INTERCEPT,
+                unit="numbers 0, categories the first",
+                effect=sum(weight * made.intercept for weight, made in terms),
+                odds_ratio=None,
+            )
+        ]
+        for place, feature in enumerate(self.study.features):
+            effect = sum(weight * made.coefficients[place] for weight, made in terms)
             found.append(
                 Effect(
                     feature=feature.name,
-                    unit="yes instead of no" if flag else f"one more unit of {feature.column}",
+                    unit=step_of(self.study, feature),
                     effect=effect,
                     odds_ratio=float(np.exp(min(effect, 700.0))) if ratios else None,
+                    seen=seen.get(feature.name),
                 )
             )
         return found
@@ -177,6 +238,40 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         if not sum(map(len, found)):
             raise checks.InvalidInput("Expected at least one row of data")
         return [rows for rows in found if len(rows)]
+
+
+class Terms(NamedTuple):
+    """A component in the study's units: intercept + Σ coefficient·value, values as they stand in a
+    table (1 for yes, 0 for no)."""
+
+    intercept: float
+    coefficients: tuple[float, ...]
+    """One for each of the study's features."""
+
+
+def terms_of(study: Study, theta: Sequence[float]) -> Terms:
+    """On the log-odds scale, or of the target itself."""
+    features, contract = study.features, study.contract
+    reach, middle = 1.0, 0.0
+    if study.task == "regression":
+        reach, middle = study.target_reach, study.target_middle
+    slopes = [
+        float(reach * number / each.scale) for number, each in zip(theta, features, strict=False)
+    ]
+    level = reach * theta[-1] * contract.constant if contract.constant > 0 else 0.0
+    away = sum(slope * each.centre for slope, each in zip(slopes, features, strict=True))
+    return Terms(float(middle + level - away), tuple(slopes))
+
+
+def step_of(study: Study, feature: Feature) -> str:
+    """What one more of a feature means."""
+    if feature.category is not None:
+        column = study.columns[feature.column]
+        assert isinstance(column, Categories)
+        return f"{feature.category} instead of {column.categories[0]}"
+    if feature.name != feature.column:
+        return "missing instead of the stand-in"
+    return f"one more unit of {feature.column}"
 
 
 def load_model(path: str | Path) -> Model:

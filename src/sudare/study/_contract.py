@@ -150,6 +150,18 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
     @property
+    def may_shorten(self) -> bool:
+        """Whether a row within all bounds can be longer than `row_norm`, and is then shortened."""
+        most = 0.0
+        for column in self.columns.values():
+            farthest = 1.0
+            if isinstance(column, Number):
+                away = max(column.high - column.middle, column.middle - column.low)
+                farthest = away / column.reach
+            most += farthest**2 + column.indicator
+        return most > self.privacy.row_norm**2 * len(self.features) * (1 + 1e-9)
+
+    @property
     def target_middle(self) -> float:
         """Regression: the target that counts as 0."""
         assert self.target.low is not None

@@ -1,0 +1,175 @@
+"""What each source of a blend says by itself, and whose rows it can come from.
+
+All of it is computed from own rows and stays inside.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sudare.blending import HedgedBlend, Received
+from sudare.releases import Contract
+from sudare.site._model import Kind, Seen, Slope
+from sudare.site._slopes import Slopes, Sums, line_through, own_slopes
+from sudare.study import Feature, Study
+
+Array = NDArray[np.float64]
+_FEATURES_SHOWN = 5
+_HUGE = 1e100
+"""Beyond it a number says nothing, and the file could not be read again."""
+HIDDEN = "hidden by the noise"
+UNSETTLED = "own rows do not settle it"
+SHRUNK = "shrunk on purpose, by an amount that depends on the rows: no interval would be honest"
+RECEIVED = "coefficients as released, shrunk with the noise inside: no interval would be honest"
+
+
+class _Told(NamedTuple):
+    """One source, for all features."""
+
+    source: str
+    kind: Kind
+    slopes: Slopes
+    reason: str
+    """Why a number, or its interval, is not there."""
+
+
+def slopes_by_source(
+    study: Study, made: HedgedBlend, rows: Array, targets: Array
+) -> tuple[Slope, ...]:
+    """Slopes of the strongest features; `rows` and `targets` as the study encodes them."""
+    contract = study.contract
+    theta = made.weights_ @ made.components_
+    features = study.features
+    strongest = np.argsort(-np.abs(theta[: len(features)]), kind="stable")[:_FEATURES_SHOWN]
+    with np.errstate(all="ignore"):  # a warning would be an output too
+        told = list(_told(made, contract, rows, targets))
+    reach = 0.5 if study.task == "classification" else study.target_reach
+    found = []
+    for place in strongest.tolist():
+        unit = reach / (contract.full_norm * features[place].scale)
+        found += [_slope(features[place], each, place, unit) for each in told]
+    return tuple(found)
+
+
+def _slope(feature: Feature, told: _Told, place: int, unit: float) -> Slope:
+    value, half = (float(each[place]) * unit for each in told.slopes)
+    known = abs(value) < _HUGE
+    drawn = known and half < _HUGE
+    return Slope(
+        feature=feature.name,
+        source=told.source,
+        kind=told.kind,
+        value=value if known else None,
+        low=value - half if drawn else None,
+        high=value + half if drawn else None,
+        reason="" if drawn else told.reason if known or told.reason == HIDDEN else UNSETTLED,
+    )
+
+
+def _told(made: HedgedBlend, contract: Contract, rows: Array, targets: Array) -> Iterator[_Told]:
+    received = made.received_
+    own = contract.rows(rows) / contract.full_norm
+    if contract.classes is not None:
+        mixed = 2 * made.predict_proba(rows)[:, 1] - 1
+    else:
+        mixed = made.predict(rows)
+    yield _Told("blend", "blend", _without_interval(line_through(own, mixed)), SHRUNK)
+    slopes, scatter = own_slopes(own, targets)
+    yield _Told("own rows", "own", slopes, UNSETTLED)
+    held = received.moments
+    sums = [sums_of(received, place) for place in range(len(held))]
+    squares = [_squares(received, place) for place in range(len(held))]
+    if len(sums) > 1:
+        whole = Sums(
+            np.sum([each.cross for each in sums], axis=0),
+            np.sum([each.gram for each in sums], axis=0),
+            sum(each.n for each in sums),
+            float(np.sqrt(sum(each.noise_std**2 for each in sums))),
+            sum(each.square for each in sums),
+        )
+        known = [each for each in squares if each is not None]
+        total = sum(known) if len(known) == len(squares) else None
+        yield _Told("all releases together", "together", whole.slopes(total, scatter), HIDDEN)
+    for party, each, square in zip(held.parties, sums, squares, strict=True):
+        yield _Told(party, "party", each.slopes(square, scatter), HIDDEN)
+    for party, theta in zip(received.learners.parties, received.learners.coefficients, strict=True):
+        scores = contract.full_norm * own @ theta
+        outputs = 2 * expit(scores) - 1 if contract.classes is not None else np.clip(scores, -1, 1)
+        yield _Told(party, "party", _without_interval(line_through(own, outputs)), RECEIVED)
+
+
+def _without_interval(values: Array) -> Slopes:
+    return Slopes(values, np.full_like(values, np.nan))
+
+
+def sums_of(received: Received, place: int) -> Sums:
+    """One of the releases of sums that were received."""
+    held, contract = received.moments, received.contract
+    n = int(held.n[place])
+    constant = contract.constant / contract.full_norm
+    noise = float(held.noise_std[place])
+    return Sums(held.cross[place], held.gram[place], n, noise, n * constant**2)
+
+
+def _squares(received: Received, place: int) -> float | None:
+    """Σy², where it is known."""
+    if received.contract.classes is not None:
+        return float(received.moments.n[place])
+    pool = received.moments.pools.get(place)
+    return None if pool is None else pool.squares
+
+
+def seen_features(study: Study, received: Received, rows: Array) -> tuple[Seen, ...]:
+    """Of each feature, whether own rows differ in it, and who has a category at all."""
+    sums = [sums_of(received, place) for place in range(len(received.moments))]
+    return tuple(
+        _seen(study, feature, rows[:, place], sums, place)
+        for place, feature in enumerate(study.features)
+    )
+
+
+def _seen(study: Study, feature: Feature, values: Array, sums: list[Sums], place: int) -> Seen:
+    varies = bool(values.min() < values.max())
+    if feature.category is None and feature.name == feature.column:
+        return Seen(feature=feature.name, varies=varies)
+    own = int((values * feature.scale + feature.centre > 0.5).sum())
+    counted = _counted(study, feature, sums, place)
+    if counted is None:
+        return Seen(feature=feature.name, varies=varies, own=own, of=sum(each.n for each in sums))
+    count, deviation = counted
+    of = sum(each.n for each in sums)
+    low, high = (min(max(count + side * 1.96 * deviation, 0.0), of) for side in (-1, 1))
+    return Seen(
+        feature=feature.name, varies=varies, own=own, others=count, low=low, high=high, of=of
+    )
+
+
+def _counted(
+    study: Study, feature: Feature, sums: list[Sums], place: int
+) -> tuple[float, float] | None:
+    """How many rows have it, with the noise's standard deviation; from one entry or from two.
+
+    A feature that is 0 or 1/scale is in the sums twice: beside the constant, and squared.
+    """
+    contract = study.contract
+    looks = []
+    n, gram = sum(each.n for each in sums), np.sum([each.gram for each in sums], axis=0)
+    noise = float(np.sqrt(sum(each.noise_std**2 for each in sums)))
+    if not sums or study.may_shorten:
+        return None
+    unit = feature.scale * contract.full_norm**2
+    if contract.constant > 0:
+        beside = unit / contract.constant
+        looks.append((gram[place, -1] * beside + n * feature.centre, noise * beside))
+    if feature.centre == 0:
+        looks.append(
+            (gram[place, place] * unit * feature.scale, 2**0.5 * noise * unit * feature.scale)
+        )
+    if not looks:
+        return None
+    counts, deviations = np.array(looks).T
+    shares = deviations**-2 / (deviations**-2).sum()
+    return float(shares @ counts), float(np.sqrt(1 / (deviations**-2).sum()))
