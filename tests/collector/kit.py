@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from sudare.collector import Collector, Verdict, open_store, schedule
+from sudare.collector._clock import SteadyClock
 from sudare.counting import Method, Survey, Ticket
 from sudare.counting._reports import RECORD
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LENGTH = 100.0
+BOUND = 2.5
 COUNTED, REPEATED, WRONG_MARK, UNKNOWN_SLOT, TOO_EARLY, TOO_LATE, MALFORMED = Verdict
 
 _MORE: dict[Method, dict[str, Any]] = {"masks": {"slots": 3}, "tree": {"changes": 2}}
@@ -39,8 +41,28 @@ class Clock:
         return self.now
 
 
+class Machine:
+    """A wall clock that may leap, and a counter that cannot."""
+
+    def __init__(self, round_: float = 0.5) -> None:
+        self.wall = START.timestamp() + round_ * LENGTH
+        self.counter = 7000.0
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += seconds
+        self.counter += seconds
+
+    def clock(self, bound: float = BOUND, judge: "Machine | None" = None) -> SteadyClock:
+        return SteadyClock(
+            bound,
+            judge=None if judge is None else lambda: judge.wall,
+            wall=lambda: self.wall,
+            counter=lambda: self.counter,
+        )
+
+
 def a_collector(
-    place: str, survey: Survey, clock: Clock, *, late: float = 0.0, **more: Any
+    place: str, survey: Survey, clock: Clock | SteadyClock, *, late: float = 0.0, **more: Any
 ) -> Collector:
     """With a grace of a tenth of a round, and a twentieth for clocks that run ahead."""
     return Collector(survey, open_store(place), schedule(survey, late=late), clock=clock, **more)

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from sudare.collector._engine import Opened, open_collector
 from sudare.collector._limits import Limiter
+from sudare.collector._opening import Opened, open_collector
 from sudare.collector._server import addresses_of, listen, serve
 from sudare.collector._settings import Secrets, Settings
 from sudare.counting import Survey

@@ -20,7 +20,7 @@ def round_(number: int, revision: int = 0) -> Round:
 def status(**fields: Any) -> Status:
     known: dict[str, Any] = {
         "now": 0.0, "round": 0, "reporters": {0: 3}, "tickets": 0, "refused": {},
-        "enrolment": True, "published": 0, "reachable": True,
+        "enrolment": True, "published": 10, "reachable": True,
     }  # fmt: skip
     return Status(**{k: v for k, v in (known | fields).items() if k in Status.__struct_fields__})
 
@@ -168,3 +168,14 @@ def test_what_is_told_is_taken_over_without_reading_all_again(board: Board, told
     told.rounds = (*board.rounds, round_(4), round_(5))
     assert board.refresh([round_(5)]) == [round_(4), round_(5)]
     assert estimates(board).rounds == list(told.rounds)
+
+
+def test_rounds_that_were_taken_back_are_gone(board: Board, told: Told) -> None:
+    told.rounds = (round_(0), round_(1), round_(2))
+    board.refresh()
+    version = board.version
+    told.rounds, told.state = (round_(0),), status(published=1)
+    board.refresh([])
+    assert estimates(board).rounds == [round_(0)]
+    assert board.version > version
+    assert len(board.csv().splitlines()) == 2

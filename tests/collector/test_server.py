@@ -21,7 +21,7 @@ import pytest
 
 from sudare.collector import _server as server
 from sudare.collector import monitoring
-from sudare.collector._engine import open_collector
+from sudare.collector._opening import open_collector
 from sudare.collector._server import addresses_of, listen
 from sudare.collector._settings import Secrets, Settings
 from sudare.counting import Survey

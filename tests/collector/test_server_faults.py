@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sudare.counting import parse_survey
+from sudare.counting import Survey, parse_survey
 from tests.collector import crowd
 from tests.support import debian
 from tests.support.soak import times
@@ -91,42 +91,79 @@ def test_a_disk_that_cannot_sync(tmp_path: Path) -> None:
         crowd.check_once(collector, reports, told)
 
 
-@pytest.mark.soak(
-    only=True, tries="a jump forward, one back, a restart"
-)  # tests/collector/test_service.py: with a clock of our own
-def test_a_clock_that_jumps(tmp_path: Path) -> None:
-    """Forward over half the survey and back again: what was published stays."""
+def fake_time(dial: Path) -> list[str]:
+    """What makes a process's wall clock follow a file; its counters stay true."""
     debian.require("faketime", "faketime")
     (library,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
-    dial = tmp_path / "dial"
     dial.write_text("+0")
     settings = [f"LD_PRELOAD={library}", f"FAKETIME_TIMESTAMP_FILE={dial}", "FAKETIME_NO_CACHE=1"]
-    settings += ["FAKETIME_DONT_FAKE_MONOTONIC=1"]
+    return ["env", *settings, "FAKETIME_DONT_FAKE_MONOTONIC=1"]
+
+
+def just_begun() -> Survey:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    survey = parse_survey(
-        f'name = "jumps"\nrounds = 40\nepsilon = 1.0\nstart = {started}\nround_seconds = 1000.0\n'
+    return parse_survey(
+        f'name = "leaps"\nrounds = 400\nepsilon = 1.0\nstart = {started}\nround_seconds = 6.0\n'
     )
-    with crowd.running(tmp_path, survey, prefix=["env", *settings], options=()) as collector:
+
+
+def health(collector: crowd.Collector) -> dict[str, Any]:
+    told: dict[str, Any] = httpx.get(
+        f"http://127.0.0.1:{collector.health}/health", timeout=PATIENCE
+    ).json()
+    return told
+
+
+def published(collector: crowd.Collector) -> int:
+    answer = httpx.get(f"{collector.url}{collector.api}/estimates", timeout=PATIENCE)
+    return len(answer.json()["rounds"])
+
+
+@pytest.mark.soak(
+    only=True, tries="a clock 90 s ahead for 5 s"
+)  # tests/collector/test_service.py: with a clock of our own
+def test_a_clock_ninety_seconds_ahead_closes_nothing(tmp_path: Path) -> None:
+    """Fifteen rounds of six seconds, which a collector that believed it would close for good."""
+    dial = tmp_path / "dial"
+    prefix = fake_time(dial)
+    with crowd.running(tmp_path, just_begun(), prefix=prefix, options=()) as collector:
         reports = {report["round"]: report for report in collector.reports()}
-
-        def rounds() -> list[dict[str, Any]]:
-            answer = httpx.get(f"{collector.url}{collector.api}/estimates", timeout=PATIENCE)
-            found: list[dict[str, Any]] = answer.json()["rounds"]
-            return found
-
-        assert send(collector, reports[0]).status_code == 204
-        dial.write_text("+20000")
-        eventually(lambda: len(rounds()) >= 19)
-        there = rounds()
+        before = published(collector)
+        dial.write_text("+90")
+        eventually(lambda: health(collector)["status"] == "paused")
+        time.sleep(5)
+        assert published(collector) == before
         dial.write_text("+0")
-        time.sleep(1.5)
-        answer = send(collector, reports[3])
-        assert (answer.status_code, answer.json()["error"]["code"]) == (410, "too_late")
-        assert rounds()[: len(there)] == there
-        collector.kill()
-        dial.write_text("-5000")
-        collector.start()
-        assert rounds()[: len(there)] == there
+        eventually(lambda: health(collector)["status"] == "ok")
+        assert published(collector) < 14
+        assert send(collector, reports[14]).json()["error"]["code"] == "too_early"
+        eventually(lambda: published(collector) > before)
+
+
+@pytest.mark.soak(only=True, tries="two collectors, one 90 s ahead")
+def test_one_fast_collector_of_two(tmp_path: Path, database: str) -> None:
+    dial, survey = tmp_path / "dial", just_begun()
+    fast_folder, right_folder = tmp_path / "fast", tmp_path / "right"
+    fast_folder.mkdir()
+    right_folder.mkdir()
+    with (
+        crowd.running(right_folder, survey, database, options=()) as right,
+        crowd.running(fast_folder, survey, database, prefix=fake_time(dial), options=()) as fast,
+    ):
+        reports = {report["round"]: report for report in right.reports()}
+        dial.write_text("+90")
+        eventually(lambda: health(fast)["clock"] == "apart")
+        time.sleep(5)
+        assert published(right) < 14
+        assert published(fast) < 14
+        assert send(fast, reports[14]).json()["error"]["code"] == "unavailable"
+        assert send(right, reports[14]).json()["error"]["code"] == "too_early"
+        assert health(right)["status"] == "ok"
+        before = published(right)
+        eventually(lambda: published(right) > before)
+        dial.write_text("+0")
+        eventually(lambda: health(fast)["status"] == "ok")
+        eventually(lambda: send(fast, reports[14]).status_code == 204)
 
 
 def test_slow_clients_do_not_keep_others_waiting(shared: crowd.Collector) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sudare.collector import StoreUnavailable
-from tests.collector.kit import Clock, a_survey
+from tests.collector.kit import LENGTH, Clock, Machine, a_survey
 from tests.collector.served import pack, serving
 from tests.support.waiting import eventually
 
@@ -84,6 +84,49 @@ def test_a_clock_that_jumps(tmp_path: Path) -> None:
         assert served.rounds() == there
     with serving(tmp_path, survey, clock=Clock(-5.0)) as served:
         assert served.rounds() == there
+
+
+def test_a_leap_is_told_by_health_metrics_and_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="sudare.collector")
+    machine = Machine()
+    with serving(tmp_path, a_survey(rounds=40), clock=machine.clock()) as served:
+        (report,) = served.reports(1, round_=0)
+
+        def health() -> tuple[int, str, str]:
+            told = served.http.get(f"{served.health_url}/health")
+            return told.status_code, told.json()["status"], told.json()["clock"]
+
+        assert health() == (200, "ok", "ok")
+        machine.wall += 15 * LENGTH
+        eventually(lambda: health() == (200, "paused", "leapt"))
+        assert served.metric("sudare_publication_paused") == 1.0
+        assert served.metric("sudare_clock_leap_seconds") == pytest.approx(15 * LENGTH)
+        assert served.rounds() == []
+        assert served.http.get(f"{served.url}/activity").json()["paused"] is True
+        assert served.send(report).status_code == 204
+        machine.wall -= 15 * LENGTH
+        eventually(lambda: health() == (200, "ok", "ok"))
+        assert served.metric("sudare_publication_paused") == 0.0
+        machine.pass_by(LENGTH)
+        assert served.published(1)[0]["reporters"] == 1
+    told = [each.getMessage() for each in caplog.records if "clock" in each.getMessage()]
+    assert ["leapt by +1500.0 s" in told[0], "right again" in told[1]] == [True, True]
+
+
+def test_a_machine_apart_from_the_database_fails(tmp_path: Path, database: str) -> None:
+    machine, shared = Machine(), Machine()
+    clock = machine.clock(judge=shared)
+    with serving(tmp_path, a_survey(rounds=40), clock=clock, store=database) as served:
+        (report,) = served.reports(1)
+        machine.wall += 15 * LENGTH
+        eventually(lambda: served.http.get(f"{served.health_url}/health").status_code == 503)
+        assert served.http.get(f"{served.health_url}/health").json()["clock"] == "apart"
+        assert served.send(report).json()["error"]["code"] == "unavailable"
+        assert served.rounds() == []
+        machine.wall -= 15 * LENGTH
+        eventually(lambda: served.send(report).status_code == 204)
 
 
 def test_refusals_are_in_the_activity_and_last(tmp_path: Path) -> None:

@@ -153,15 +153,22 @@ class TestCounting:
         assert store.count(group([2], rounds=6)).tolist() == [COUNTED]
 
     def test_banks_of_sealed_rounds_are_forgotten(self, store: Store, place: str) -> None:
-        store.count(group([1, 1, 1], banks=[5, 6, 7], rounds=[4, 5, 6]))
+        """But for the last two that had any."""
+        store.count(group([1, 1, 1, 1, 1], banks=[2, 3, 4, 6, 7], rounds=[1, 2, 3, 5, 6]))
         store.count(group([1], rounds=6))
-        close(store, [], Progress(6, 6, b""))
+        with store.closing() as closing:
+            assert closing.forgotten == 0
+        heard = [a_row(t, reporters=int(t in (1, 2, 3, 5))) for t in range(6)]
+        close(store, heard, Progress(6, 6, b""))
         store.tidy()
-        banks, serials = np.array([5, 6, 7, 0]), np.ones(4, np.uint64)
-        assert store.used(banks, serials).tolist() == [False, False, True, True]
+        banks, serials = np.array([2, 3, 4, 6, 7, 0]), np.ones(6, np.uint64)
+        kept = [False, False, True, True, True, True]
+        assert store.used(banks, serials).tolist() == kept
         store.close()
         with opened(place) as again:
-            assert again.used(banks, serials).tolist() == [False, False, True, True]
+            assert again.used(banks, serials).tolist() == kept
+            with again.closing() as closing:
+                assert closing.forgotten == 3
 
     def test_raw_reports_of_those_that_count(self, store: Store) -> None:
         raw = np.array([(b"a",), (b"b",), (b"c",)], [("letter", "S1")])

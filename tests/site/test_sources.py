@@ -87,6 +87,7 @@ def width(each: Slope | Seen) -> float:
 def test_each_source_says_what_it_honestly_can(sources) -> None:
     study, made, own = sources
     block = read_table(own, study)
+    assert block.targets is not None
     slopes = slopes_by_source(study, made, block.rows, block.targets)
     told = {(each.feature, each.source): each for each in slopes}
     assert {source for _, source in told} == {

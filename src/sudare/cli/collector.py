@@ -140,6 +140,31 @@ def rotate_key(
     out.print("New tickets are made with a new key. Tickets handed out before stay good.")
 
 
+@surveys.command("reopen")
+def reopen(
+    survey: SurveyFile = None,
+    corrected: Annotated[
+        bool,
+        typer.Option("--corrected", help="Also rounds whose estimate was shown: as revised ones."),
+    ] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = None,
+) -> None:
+    """Open rounds again that a wrong clock has closed before their time.
+
+    Put the clock right first. Reports of these rounds are counted again, and each is published when
+    it is over. A round whose estimate was shown stays as it is, unless you say --corrected: then it
+    is published again, marked as revised.
+
+    [bold]Example:[/bold] sudare survey reopen at-home.toml
+    """
+    with _opened(survey, config, store) as opened:
+        reopened = opened.collector.reopen(corrected=corrected)
+    first, last = reopened[0], reopened[-1]
+    which = f"Round {first} is" if first == last else f"Rounds {first} to {last} are"
+    out.print(f"{which} open again.")
+
+
 @contextmanager
 def _opened(survey: str | None, config: Path | None, store: str | None) -> "Iterator[Opened]":
     from sudare.collector import open_collector

@@ -12,17 +12,16 @@ What serves, simulates clients or counts again brings in its libraries when it i
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sudare.collector._binding import bind_store
 from sudare.collector._clock import Schedule, schedule
 from sudare.collector._engine import (
     Collector,
-    Opened,
     Round,
     Status,
     StoreUnavailable,
     Verdict,
-    bind_store,
-    open_collector,
 )
+from sudare.collector._opening import Opened, open_collector
 from sudare.collector._settings import (
     OPTIONS,
     Option,

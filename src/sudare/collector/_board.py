@@ -76,6 +76,12 @@ class Board:
         """Take over rounds that were published or revised, and return them: those in `told`, or by
         default all there are, which takes a while where there are many."""
         known, rounds = len(self._rounds), list(self._rounds)
+        if self._collector.status().published < known:  # some were taken back
+            told, known = None, 0
+            rounds.clear()
+            self._pieces.clear()
+            self._rounds, self._whole, self._csv = (), None, None
+            self.version += 1
         if told is None or next((t.round for t in told if t.round >= known), known) > known:
             told = self._collector.history()
         changed = []
@@ -156,6 +162,7 @@ class Board:
             status.tickets,
             dict(status.refused),
             not last,
+            bool(status.leap or status.apart),
         )
 
     # Description

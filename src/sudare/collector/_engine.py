@@ -4,48 +4,42 @@ A report is validated by its ticket's mark, its slot, the clock, and whether it 
 What `count` calls counted or repeated is on the disk. A round closes by a transaction, after which
 no report enters it, and what has been published is read back from the store ever after.
 
-    bind_store  the survey that a store serves; sets up an empty store
-    Collector   one collector at work on it
-
 All methods are for one thread, except `history`, `status` and `refused`, which any may call.
 """
 
 import hashlib
-import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.collector import _keys as keys
-from sudare.collector._clock import Schedule, schedule
+from sudare.collector._binding import bind_store
+from sudare.collector._clock import Schedule, SteadyClock
 from sudare.collector._keys import TicketKeys
-from sudare.collector._rounds import History, Round, close_rounds
-from sudare.collector._settings import Secrets, Settings
+from sudare.collector._rounds import History, Round, close_rounds, reopen_rounds
 from sudare.collector.stores import (
     REASONS,
     Group,
     Store,
     StoreUnavailable,
     Verdict,
-    open_store,
     tally,
 )
-from sudare.counting import RECORD, Survey, Ticket, read_survey
+from sudare.counting import RECORD, Survey, Ticket
 from sudare.counting.tree import due_in, needed, rounds_of
 from sudare.foundations import checks
 
 if TYPE_CHECKING:
     from sudare.collector._retention import Retention
 
-__all__ = ["Collector", "Round", "Status", "StoreUnavailable", "Verdict", "bind_store"]
+__all__ = ["Collector", "Round", "Status", "StoreUnavailable", "Verdict"]
 
 Whole = NDArray[np.int64]
 _COUNTED = np.uint8(Verdict.COUNTED)  # numpy compares with this much faster
@@ -74,6 +68,10 @@ class Status(msgspec.Struct, frozen=True):
     """How many rounds are published."""
     reachable: bool
     """Whether the store answered last time."""
+    leap: float = 0.0
+    """By how many seconds the clock has leapt: no round is published until it is right again."""
+    apart: float = 0.0
+    """How far this machine's clock is from the database's: this collector takes no part."""
 
 
 class Collector:
@@ -121,6 +119,7 @@ class Collector:
             raise checks.InvalidInput(f"Expected whole records of {RECORD.itemsize} bytes")
         reports = np.frombuffer(records, RECORD)
         with self._watched():
+            self._take_part()
             verdicts = self._count(reports) if records else np.zeros(0, np.uint8)
         if records and int(verdicts.max()) > Verdict.REPEATED:
             numbers = np.bincount(verdicts, minlength=len(REASONS)).tolist()
@@ -132,6 +131,7 @@ class Collector:
         """New tickets, different from all others, also those of other collectors."""
         checks.count(count=count)
         with self._watched():
+            self._take_part()
             tickets = self._ticket_keys.issue(count)
         self._tickets += count
         return tickets
@@ -140,12 +140,14 @@ class Collector:
         """Close the rounds whose time and grace have passed. Rounds published or revised since the
         last call, also by other collectors. To be called at `next_due`, and about once a second;
         after a long pause `next_due` stays in the past until all have been closed, some thousands a
-        call, so that reports get their turn in between."""
-        now = self.clock()
+        call, so that reports get their turn in between. While the clock is in doubt none is closed.
+        """
         with self._watched():
+            self._look()
+            now = self.clock()
             self._follow()
             for _ in range(_CLOSINGS):
-                if not self._due(now):
+                if self.paused or not self._due(now):
                     break
                 with self.store.closing() as closing:
                     close_rounds(closing, self.survey, self.schedule, self.beta, now)
@@ -154,6 +156,34 @@ class Collector:
         self._tidy()
         changed, self._changed = sorted(self._changed), set()
         return list(self._history.rounds(changed))
+
+    @property
+    def paused(self) -> bool:
+        """Whether nobody knows what time it is, so that no round is closed."""
+        clock = self.clock
+        return isinstance(clock, SteadyClock) and bool(clock.leap or clock.apart)
+
+    def reopen(self, *, corrected: bool = False) -> range:
+        """Open the rounds again that a wrong clock has closed too early; which they are.
+
+        Refused once an estimate of one has been shown, unless it is to be published again as
+        `corrected`, which counts as a revision.
+        """
+        with self._watched():
+            self._look()
+            if self.paused:
+                raise checks.InvalidInput("First put the clock right, then reopen rounds")
+            with self.store.closing() as closing:
+                reopened = reopen_rounds(
+                    closing,
+                    self.survey,
+                    self.schedule,
+                    self.clock(),
+                    corrected=corrected,
+                    keeps_serials=self._once,
+                )
+            self._follow()
+        return reopened
 
     def next_due(self) -> float | None:
         """When the next round is to be published; after the last one None."""
@@ -178,6 +208,8 @@ class Collector:
             enrolment=self._enrolment,
             published=len(self._history),
             reachable=self._reachable,
+            leap=self.clock.leap if isinstance(self.clock, SteadyClock) else 0.0,
+            apart=self.clock.apart if isinstance(self.clock, SteadyClock) else 0.0,
         )
 
     def refused(self, reason: str, count: int = 1) -> None:
@@ -284,7 +316,17 @@ class Collector:
     def _accepting(self) -> tuple[int, int]:
         """The rounds whose reports are accepted now."""
         now = self.clock()
-        return max(self.schedule.over(now), self._progress.sealed), self.schedule.begun(now)
+        early, late = self.clock.between() if isinstance(self.clock, SteadyClock) else (now, now)
+        return max(self.schedule.over(early), self._progress.sealed), self.schedule.begun(late)
+
+    def _look(self) -> None:
+        """Compare the clock with its judge."""
+        if isinstance(self.clock, SteadyClock):
+            self.clock.look()
+
+    def _take_part(self) -> None:
+        if isinstance(self.clock, SteadyClock) and self.clock.apart:
+            raise StoreUnavailable("This machine's clock disagrees with the database's")
 
     def _show(self, counted: Whole) -> None:
         """Let `status` show at once what this collector has counted."""
@@ -320,9 +362,13 @@ class Collector:
     def _follow(self) -> None:
         """Read what has been published or revised since the last time."""
         self._progress = self.store.progress()
+        if self._progress.published < len(self._history):
+            self._history.cut(self._progress.published)
+            self._changed &= set(range(self._progress.published))
         first = min(len(self._history), self._sealed)
         for start in range(first, self._progress.published, _PIECE):
-            self._changed |= self._history.put(self.store.rows(start, start + _PIECE))
+            beyond = min(start + _PIECE, self._progress.published)
+            self._changed |= self._history.put(self.store.rows(start, beyond))
         self._sealed = self._progress.sealed
 
     def _tidy(self) -> None:
@@ -357,110 +403,3 @@ def _raw(reports: NDArray[np.void], cells: Whole) -> NDArray[np.void]:
         raw[name] = reports[name]
     raw["cell"] = cells
     return raw
-
-
-def bind_store(
-    store: Store,
-    survey: Survey,
-    *,
-    key: bytes | None = None,
-    round_seconds: float | None = None,
-    now: float | None = None,
-) -> Survey:
-    """The survey that this store serves.
-
-    An empty store is set up for `survey`; if that has no start, it starts now, with rounds of
-    `round_seconds`, and the store remembers it. Otherwise the store's own survey is given back, and
-    refused if it is another than `survey`, apart from a start that `survey` leaves open.
-    """
-    kept = store.meta().get("survey")
-    if kept is None:
-        started = _started(survey, round_seconds, time.time() if now is None else now)
-        values = {"survey": msgspec.json.encode(started, order="sorted"), "enrolment": b"open"}
-        store.initialise(values, keys.wrap(keys.new_key(), key))
-        kept = store.meta()["survey"]  # another collector may have been first
-    serves = msgspec.json.decode(kept, type=Survey)
-    same = survey
-    if survey.start is None:
-        times = {"start": serves.start, "round_seconds": serves.round_seconds}
-        same = msgspec.structs.replace(survey, **times)
-    if same.digest() != serves.digest():
-        other = " of another description" if serves.name == survey.name else ""
-        raise checks.InvalidInput(
-            f"{store.place} belongs to the survey {serves.name!r}{other}, not to {survey.name!r}: "
-            "give each survey a store of its own"
-        )
-    return serves
-
-
-def _started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
-    if survey.start is not None:
-        return survey
-    if round_seconds is None:
-        raise checks.InvalidInput(
-            "Expected the survey's start and round_seconds, or round_seconds to start it now"
-        )
-    start = datetime.fromtimestamp(math.ceil(now * 1000) / 1000, UTC)
-    started = msgspec.structs.replace(survey, start=start, round_seconds=round_seconds)
-    schedule(started)  # before the store is bound to times that cannot be
-    return started
-
-
-class Opened(NamedTuple):
-    """A collector over its store, to be closed by the caller."""
-
-    collector: Collector
-    schedule: Schedule
-    survey: Survey
-    """With its start."""
-    started_now: bool
-    """The survey named no start, and has been given one."""
-    token: str | None
-    """The operator's, if it was made just now; it is not kept anywhere."""
-
-
-def open_collector(settings: Settings, secrets: Secrets, *, make_token: bool = False) -> Opened:
-    """Open the store, set it up if it is empty, and take over the operator's token.
-
-    With `make_token`, a store that has no token yet gets one.
-    """
-    asked = read_survey(settings.survey)
-    store = open_store(settings.store)
-    try:
-        empty = not store.meta()
-        survey = bind_store(store, asked, key=secrets.key, round_seconds=settings.round_seconds)
-        times = schedule(
-            survey,
-            grace=settings.grace_seconds,
-            skew=settings.skew_seconds,
-            late=settings.late_seconds,
-        )
-        collector = Collector(
-            survey,
-            store,
-            times,
-            key=secrets.key,
-            beta=settings.beta,
-            retain=_retention(settings, survey),
-        )
-        token = _token(collector, secrets, make_token)
-    except BaseException:
-        store.close()
-        raise
-    return Opened(collector, times, survey, empty and asked.start is None, token)
-
-
-def _token(collector: Collector, secrets: Secrets, make_token: bool) -> str | None:
-    if secrets.token is not None:
-        if not collector.check_token(secrets.token):
-            collector.set_token(secrets.token)
-        return None
-    return collector.new_token() if make_token and not collector.has_token() else None
-
-
-def _retention(settings: Settings, survey: Survey) -> "Retention | None":
-    if settings.retain is None:
-        return None
-    from sudare.collector._retention import Retention
-
-    return Retention(settings.retain, survey)

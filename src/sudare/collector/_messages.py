@@ -132,6 +132,8 @@ class Activity(Message, frozen=True):
     tickets: int
     refused: dict[str, int]
     collecting: bool
+    paused: bool
+    """No round is published, as the collector's clock is in doubt."""
 
 
 class EnrolmentRequest(Message, frozen=True):

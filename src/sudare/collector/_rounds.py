@@ -17,6 +17,7 @@ from sudare.collector.stores import Closing, Progress, Row
 from sudare.counting import Survey, estimate_rounds
 from sudare.counting.smoothing import WANDERINGS, Filter, init, result, step
 from sudare.counting.tree import needed
+from sudare.foundations import checks
 
 _AT_ONCE = 256
 """Rounds closed in one transaction."""
@@ -60,12 +61,67 @@ def close_rounds(
     for i, which in enumerate(changed):
         old = before[which]
         rows[i] = rows[i]._replace(smoothed=old.smoothed, revision=old.revision + 1)
+    withdrawn = {row.round: row.revision for row in closing.rows(published, beyond)}
+    for i in range(len(changed), len(rows)):
+        if rows[i].round in withdrawn:
+            rows[i] = rows[i]._replace(revision=withdrawn[rows[i].round] + 1)
     state = _thawed(smoother)
     for i in range(len(changed), len(rows)):
         state = step(state, rows[i].raw, found.std[i])
         rows[i] = rows[i]._replace(smoothed=float(result(state)[0]))
     over = max(sealed, min(schedule.over(now), beyond))
     closing.record(rows, Progress(beyond, over, _frozen(state)))
+
+
+def reopen_rounds(
+    closing: Closing,
+    survey: Survey,
+    schedule: Schedule,
+    now: float,
+    *,
+    corrected: bool,
+    keeps_serials: bool,
+) -> range:
+    """Take back the rounds that a wrong clock has closed: those that are not over by `now`.
+
+    Their rows stay, so that each is published again as its own revision.
+    """
+    published, sealed, smoother = closing.progress
+    first, open_ = min(published, schedule.due(now)), min(sealed, schedule.over(now))
+    if (first, open_) == (published, sealed):
+        raise checks.InvalidInput("No round is closed that by the clock should still be open")
+    rows = closing.rows(open_, published)
+    shown = [row.round for row in rows if row.round >= first and row.raw == row.raw]
+    if shown and not corrected:
+        raise checks.InvalidInput(
+            f"The estimate of round {shown[0]} has been shown, so it stays as it is. To publish "
+            "it again, marked as revised, say --corrected"
+        )
+    forgotten = 0 if keeps_serials else closing.forgotten
+    lost = [row.round for row in rows if row.reporters and row.round < min(forgotten, sealed)]
+    if lost:
+        raise checks.InvalidInput(
+            f"Round {lost[-1]} cannot be opened again: which of its tickets were used is "
+            "forgotten, so that a report could be counted twice"
+        )
+    state = _thawed(smoother)
+    if first < published:
+        state = _state_after(closing, survey, first)
+    closing.record([], Progress(first, open_, _frozen(state)))
+    return range(open_, published)
+
+
+def _state_after(closing: Closing, survey: Survey, rounds: int) -> Filter:
+    """The smoothing filter's state after the first rounds, worked out again from the counts."""
+    state = init()
+    for begin in range(0, rounds, _AT_ONCE):
+        numbers = range(begin, min(begin + _AT_ONCE, rounds))
+        reporters, ones = _gathered(closing, [needed(survey, t) for t in numbers])
+        users = max(closing.issued, 1)
+        found = estimate_rounds(survey, numbers, reporters, ones, users=users, beta=0.5)
+        for row, std in zip(closing.rows(begin, numbers.stop), found.std, strict=True):
+            state = step(state, row.raw, std)
+    return state
 
 
 def _gathered(
@@ -140,6 +196,11 @@ class History:
                 self._length = max(self._length, t + 1)
                 changed.add(t)
         return changed
+
+    def cut(self, length: int) -> None:
+        """Forget the rounds that were taken back."""
+        with self._lock:
+            self._length = min(self._length, length)
 
     def reporters(self, first: int, beyond: int) -> list[int]:
         """How many reports each of these rounds was published with."""

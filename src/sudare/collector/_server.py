@@ -38,7 +38,7 @@ from starlette.types import ASGIApp
 
 from sudare.collector import monitoring
 from sudare.collector._app import App
-from sudare.collector._engine import Opened, open_collector
+from sudare.collector._opening import Opened, open_collector
 from sudare.collector._service import Service
 from sudare.collector._settings import Secrets, Settings
 from sudare.collector.monitoring import HealthApp
@@ -102,7 +102,7 @@ async def serve(
 ) -> bool:
     """Serve until `stop`, then close the store; whether everybody had their answer in time."""
     service = Service(settings, opened.survey, opened.schedule, opened.collector)
-    health = HealthApp(service.metrics, lambda: opened.collector.status().reachable)
+    health = HealthApp(service.metrics, service.health)
     main = _Listener(App(service), sockets.main, settings, settings.max_connections)
     side = _Listener(health, sockets.health, settings, _HEALTH_CONNECTIONS)
     serving = [asyncio.create_task(each.serve()) for each in (main, side)]

@@ -18,7 +18,7 @@ from sudare.collector._openapi import document
 from sudare.collector._settings import Settings
 from sudare.collector._stream import Stream
 from sudare.collector._writer import Writer
-from sudare.collector.monitoring import Metrics
+from sudare.collector.monitoring import Health, Metrics
 from sudare.collector.stores import StoreUnavailable
 from sudare.counting import Survey
 
@@ -109,6 +109,12 @@ class Service:
             self._admit(self._guesses, scope)
         raise Refusal("unauthorised")
 
+    def health(self) -> Health:
+        """Whether all is well."""
+        status = self.collector.status()
+        leapt, apart = bool(status.leap), bool(status.apart)
+        return self.metrics.health(status.reachable, leapt=leapt, apart=apart)
+
     def refused(self, code: str) -> None:
         """A request was refused here."""
         self.metrics.refused(code)
@@ -126,9 +132,9 @@ class Service:
     async def _publish(self) -> None:
         """Close every round when it is due, however busy the collector is; and once a second look
         at what late reports and other collectors have changed."""
-        looked, failing = -math.inf, False
+        looked, failing, paused = -math.inf, False, False
         while True:
-            due = self.collector.next_due()
+            due = None if self.collector.paused else self.collector.next_due()
             until_due = math.inf if due is None else due - self.collector.clock()
             wait = min(looked + _TICK_SECONDS - time.monotonic(), until_due)
             if wait > 0:
@@ -154,8 +160,33 @@ class Service:
                     failing = False
                     monitoring.say("store", "The store can be used again")
                 self._show(changed, due)
+                paused = self._say_clock(paused)
                 if due is not None and self.collector.next_due() == due and until_due <= 0:
                     await asyncio.sleep(_SHORT_SLEEP)  # the clock was set back: no need to hurry
+
+    def _say_clock(self, paused: bool) -> bool:
+        status = self.collector.status()
+        if self.collector.paused == paused:
+            return paused
+        if paused:
+            monitoring.say("clock", "The clock is right again: rounds are published")
+        elif status.apart:
+            monitoring.say(
+                "clock",
+                f"This machine's clock is {status.apart:+.1f} s from the database's: it takes no "
+                "part until that is put right",
+                logging.WARNING,
+                seconds=round(status.apart, 3),
+            )
+        else:
+            monitoring.say(
+                "clock",
+                f"The clock has leapt by {status.leap:+.1f} s: no round is published until it is "
+                "put right, or this collector is started again",
+                logging.WARNING,
+                seconds=round(status.leap, 3),
+            )
+        return not paused
 
     def _show(self, told: list[Round], due: float | None) -> None:
         changed = self.board.refresh(told)
@@ -196,4 +227,16 @@ class Service:
         watch("pending_reports", "Reports that wait to be counted.", lambda: self.writer.waiting)
         watch("streams", "Viewers of the live stream.", lambda: len(self.stream))
         watch("issued_tickets", "Tickets handed out.", lambda: self.collector.status().tickets)
+        collector = self.collector
+        watch("publication_paused", "1 while the clock is in doubt.", lambda: collector.paused)
+        watch(
+            "clock_leap_seconds",
+            "How far the clock has leapt, or is from the database's; 0 if all is well.",
+            lambda: collector.status().leap or collector.status().apart,
+        )
+        watch(
+            "publication_overdue_seconds",
+            "For how long the next round should have been published.",
+            lambda: max(0.0, collector.clock() - (collector.next_due() or math.inf)),
+        )
         watch("rounds", "Rounds published so far.", lambda: len(self.board.rounds))

@@ -71,6 +71,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     late_seconds: Annotated[float, option("Count reports this late, too, and revise the round")] = (
         0.0
     )
+    clock_seconds: Annotated[
+        float,
+        option("How far the clock may leap, or be from the database's, before publication waits"),
+    ] = 2.0
     beta: Annotated[float, option("Probability with which some interval may miss")] = 0.05
     expected_users: Annotated[
         int | None,
@@ -116,6 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             header_seconds=self.header_seconds,
             body_seconds=self.body_seconds,
             stop_seconds=self.stop_seconds,
+            clock_seconds=self.clock_seconds,
         )
         checks.non_negative(
             late_seconds=self.late_seconds,

@@ -106,7 +106,10 @@ class Health(msgspec.Struct, frozen=True):
     """Whether reports can be counted at present."""
 
     status: str
+    """ok, paused (reports are counted, but no round is published) or failing"""
     store: str
+    clock: str
+    """ok, leapt, or apart (from the database's)"""
     uptime_seconds: float
 
 
@@ -181,18 +184,22 @@ class Metrics:
         """All figures, and their content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def health(self, reachable: bool) -> Health:
+    def health(self, reachable: bool, *, leapt: bool = False, apart: bool = False) -> Health:
         """Whether all is well."""
         uptime = round(time.monotonic() - self._started, 3)
-        return Health("ok" if reachable else "failing", "ok" if reachable else "failing", uptime)
+        status = "ok" if reachable and not apart else "failing"
+        if status == "ok" and leapt:
+            status = "paused"
+        clock = "apart" if apart else "leapt" if leapt else "ok"
+        return Health(status, "ok" if reachable else "failing", clock, uptime)
 
 
 class HealthApp:
     """The second listener's application: /health and /metrics."""
 
-    def __init__(self, metrics: Metrics, reachable: Callable[[], bool]) -> None:
+    def __init__(self, metrics: Metrics, health: Callable[[], Health]) -> None:
         self._metrics = metrics
-        self._reachable = reachable
+        self._health = health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -214,6 +221,7 @@ class HealthApp:
         if path == "/metrics":
             body, media = self._metrics.text()
             return 200, body, media
-        health = self._metrics.health(self._reachable())
-        status = 200 if health.status == "ok" else 503
+        health = self._health()
+        # Paused is no reason to be started again: a start would believe the clock that leapt.
+        status = 503 if health.status == "failing" else 200
         return status, msgspec.json.encode(health), "application/json"

@@ -221,9 +221,7 @@ def _effects(model: Model) -> str:
     counted = any(e.seen is not None and e.seen.own is not None for e in effects)
     head += ["own rows"] if counted else []
     return (
-        page
-        + _table(head, (_effect(e, ratios, counted) for e in effects), "terms")
-        + "</section>"
+        page + _table(head, (_effect(e, ratios, counted) for e in effects), "terms") + "</section>"
     )
 
 

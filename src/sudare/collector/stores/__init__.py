@@ -7,6 +7,7 @@ raises `StoreUnavailable` may or may not have taken effect; doing the same again
 """
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,10 @@ from numpy.typing import NDArray
 from sudare.foundations import checks
 from sudare.storage.postgres import is_address, parse_address
 
+FORGOTTEN = "forgotten"
+"""The name of the value that says whose used serials have been forgotten."""
+KEPT_BANKS = 2
+"""Sealed rounds whose used serials are kept all the same."""
 Counts = NDArray[np.int64]
 Run = Callable[..., Any]
 """Executes a statement with its values."""
@@ -110,6 +115,12 @@ class Closing:
         ((issued,),) = run("SELECT CAST(sum(next - first) AS INT8) FROM collector_ranges")
         self.issued: int = issued
 
+    @property
+    def forgotten(self) -> int:
+        """Which serials were used in rounds before this one is not known any more."""
+        found = self._run("SELECT value FROM collector_meta WHERE name = ?", FORGOTTEN).fetchone()
+        return self.progress.sealed if found is None else int(found[0])
+
     def counts(self, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
         """Reporters and ones."""
         return self._store._counts(self._run, cells)
@@ -158,6 +169,10 @@ class Store(ABC):
     def _numbers(self, numbers: NDArray[np.int64]) -> Any:
         """Whole numbers as one value of a query."""
 
+    def clock(self) -> float:
+        """The time by which all who share the store go."""
+        return time.time()
+
     def meta(self) -> dict[str, bytes]:
         """Named values; empty before `initialise`."""
         with self._reading() as run:
@@ -175,12 +190,7 @@ class Store(ABC):
 
     def set_meta(self, name: str, value: bytes) -> None:
         with self._writing() as run:
-            run(
-                "INSERT INTO collector_meta VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                name,
-                value,
-            )
+            _set_meta(run, name, value)
 
     def ranges(self) -> list[KeyRange]:
         """In order."""
@@ -232,7 +242,8 @@ class Store(ABC):
 
     @abstractmethod
     def tidy(self) -> None:
-        """Forget a little of what is not needed any more: banks of sealed rounds."""
+        """Forget a little of what is not needed any more: banks of sealed rounds, but for the last
+        two in which anybody reported, which a wrong clock may have closed."""
 
     def refused(self, reasons: Mapping[str, int]) -> None:
         """Add to the numbers of refusals."""
@@ -289,6 +300,30 @@ def open_store(url: str | Path) -> Store:
 def read_progress(run: Run) -> Progress:
     found = run("SELECT published, sealed, smoother FROM collector_progress").fetchone()
     return Progress(*(found or (0, 0, b"")))
+
+
+def forgettable(run: Run) -> int:
+    """Banks from 1 to this one are not needed."""
+    found = run(
+        "SELECT round FROM collector_rounds WHERE reporters > 0 "
+        "AND round < (SELECT sealed FROM collector_progress) ORDER BY round DESC LIMIT 1 OFFSET ?",
+        KEPT_BANKS - 1,
+    ).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def note_forgotten(run: Run, banks: int) -> None:
+    """To be called where banks up to this one are forgotten, in the same transaction."""
+    _set_meta(run, FORGOTTEN, b"%d" % banks)
+
+
+def _set_meta(run: Run, name: str, value: bytes) -> None:
+    run(
+        "INSERT INTO collector_meta VALUES (?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        name,
+        value,
+    )
 
 
 def last_range(run: Run) -> KeyRange:

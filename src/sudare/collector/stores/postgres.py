@@ -24,6 +24,8 @@ from sudare.collector.stores import (
     Store,
     StoreUnavailable,
     Verdict,
+    forgettable,
+    note_forgotten,
     tally,
 )
 from sudare.storage import postgres
@@ -57,6 +59,7 @@ class PostgreSQL(Store):
         self.place, self._address = address.place, address
         self._connection: psycopg.Connection[Any] | None = None
         self._mover = False
+        self._forgotten = 0
         with self._transaction() as run:
             if run("SELECT to_regclass('collector_progress')").fetchone() != (None,):
                 return
@@ -92,12 +95,25 @@ class PostgreSQL(Store):
 
     def tidy(self) -> None:
         with self._transaction() as run:
-            run(
+            beyond = forgettable(run)
+            if beyond <= self._forgotten:
+                return
+            gone = run(
                 "DELETE FROM collector_used WHERE ctid = ANY (ARRAY ("
-                "SELECT ctid FROM collector_used WHERE bank >= 1 "
-                "AND bank <= (SELECT sealed FROM collector_progress) LIMIT ?))",
+                "SELECT ctid FROM collector_used WHERE bank >= 1 AND bank <= ? LIMIT ?))",
+                beyond,
                 _FORGOTTEN_AT_ONCE,
-            )
+            ).rowcount
+            if gone:
+                note_forgotten(run, beyond)
+        if gone < _FORGOTTEN_AT_ONCE:
+            self._forgotten = beyond
+
+    def clock(self) -> float:
+        """The database's."""
+        with self._transaction() as run:
+            ((now,),) = run("SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)")
+            return float(now)
 
     def raw(self, most: int) -> list[tuple[int, bytes]]:
         """Of all collectors; only one of them moves raw reports at a time."""

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.collector.stores import (
+    KEPT_BANKS,
     Closing,
     Group,
     Progress,
@@ -36,7 +37,9 @@ from sudare.collector.stores import (
     Store,
     StoreUnavailable,
     Verdict,
+    forgettable,
     last_range,
+    note_forgotten,
     read_progress,
     tally,
 )
@@ -130,12 +133,15 @@ class SQLite(Store):
 
     def tidy(self) -> None:
         self._recover()
-        sealed = self._progress.sealed
-        over = [bank for bank in self._banks if 1 <= bank <= sealed]
-        if over:
+        beyond = self._progress.sealed
+        over = [bank for bank in self._banks if 1 <= bank <= beyond]
+        if len(over) > KEPT_BANKS:
+            beyond = forgettable(self._run)
+            over = [bank for bank in over if bank <= beyond]
             with self._writing() as run:
-                run("DELETE FROM groups WHERE bank BETWEEN 1 AND ?", sealed)
-                run("DELETE FROM chunks WHERE bank BETWEEN 1 AND ?", sealed)
+                run("DELETE FROM groups WHERE bank BETWEEN 1 AND ?", beyond)
+                run("DELETE FROM chunks WHERE bank BETWEEN 1 AND ?", beyond)
+                note_forgotten(run, beyond)
             for bank in over:
                 del self._banks[bank]
         if self._unfolded > max(_FOLD_BYTES, self._folded_bytes):

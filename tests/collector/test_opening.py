@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sudare.collector._engine import open_collector
+from sudare.collector._opening import open_collector
 from sudare.collector._settings import Secrets, Settings
 from sudare.foundations.checks import InvalidInput
 
