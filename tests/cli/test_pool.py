@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.site.clinics import CLASSES
+from tests.site.clinics import CLASSES, COUNTS, counts
 from tests.site.desks import Desk, desks
 from tests.support.commands import Done, command
 
@@ -93,6 +93,41 @@ def test_running_it_again_and_again(made: list[Desk]) -> None:
     assert "honest organisations" in report
     for each in json.loads(pool(a, "--preview", "--json").out)["curve"]:
         assert f"<td>{each['epsilon']:.3g}</td>" in report
+
+
+def test_a_pool_of_counts(tmp_path: Path) -> None:
+    made = desks(tmp_path, study=counts(), kind="poisson", rows=60)
+    for desk in made:
+        (desk.folder / "study.toml").write_text(COUNTS)
+    a = made[0]
+    (a.folder / "pool.toml").unlink()
+    new = command(a.folder, "pool", "new", "--kind", "poisson", "--colluders", "0")
+    assert new.code == 0
+    assert "two steps towards a model the rest" in new.out.replace("\n", " ")
+    for desk in made[1:]:
+        (desk.folder / "pool.toml").write_text((a.folder / "pool.toml").read_text())
+    codes: list[int] = []
+    for _ in range(5):
+        codes = [pool(desk, "people.csv").code for desk in made]
+    assert codes == [0, 0, 0]
+    told = json.loads(pool(a, "people.csv", "--json").out)
+    verified = command(a.folder, "verify", told["address"], "--study", "study.toml")
+    assert verified.code == 0
+    assert "most_count" in command(a.folder, "explain", told["address"]).out
+    blended = command(
+        a.folder, "blend", "people.csv", "--releases", told["address"], "--party", "Clinic A"
+    )
+    assert blended.code == 0
+    described = command(a.folder, "describe", "--releases", told["address"])
+    assert described.code == 0
+    assert "falls" in described.out
+
+
+def test_a_study_without_counts_has_no_pool_of_counts(made: list[Desk]) -> None:
+    done = command(made[0].folder, "pool", "new", "--kind", "poisson", "--out", "p.toml")
+    assert done.code == 2
+    assert "the target is no count" in done.err
+    assert not (made[0].folder / "p.toml").exists()
 
 
 def test_refusals_have_a_code_of_their_own(made: list[Desk]) -> None:

@@ -49,6 +49,20 @@ delta = 1e-6
 model = "{model}"
 {more}
 """
+COUNTS = """
+name = "falls"
+[columns.age]
+low = 20
+high = 90
+[columns.sex]
+categories = ["f", "m"]
+[target]
+column = "falls"
+most = 12
+[privacy]
+epsilon = 2.0
+delta = 1e-6
+"""
 
 
 def classes(model: str = "moments", epsilon: float = 4.0) -> Study:
@@ -57,6 +71,10 @@ def classes(model: str = "moments", epsilon: float = 4.0) -> Study:
 
 def numbers(model: str = "moments", more: str = "") -> Study:
     return parse_study(NUMBERS.format(model=model, more=more))
+
+
+def counts() -> Study:
+    return parse_study(COUNTS)
 
 
 def write_patients(path: Path, rows: int, seed: int) -> Path:
@@ -82,6 +100,17 @@ def write_stays(path: Path, rows: int, seed: int) -> Path:
     age = rng.uniform(20, 90, rows)
     days = np.clip(age / 5 + rng.normal(0, 3, rows), 0, 40)
     lines = ["age,days", *(f"{a:.1f},{d:.2f}" for a, d in zip(age, days, strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_falls(path: Path, rows: int, seed: int) -> Path:
+    """A CSV for the study of counts."""
+    rng = seeded(seed)
+    age, male = rng.uniform(20, 90, rows), rng.random(rows) < 0.5
+    falls = rng.poisson(np.exp((age - 55) / 30 + 0.5 * male - 0.5))
+    lines = ["age,sex,falls"]
+    lines += [f"{a:.1f},{'m' if m else 'f'},{f}" for a, m, f in zip(age, male, falls, strict=True)]
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -11,7 +11,7 @@ from sudare.ledger import Ledger
 from sudare.pooling import PoolPlan
 from sudare.site import Pool, PoolStatus
 from sudare.study import Study, raw_content
-from tests.site.clinics import classes, write_patients, write_stays
+from tests.site.clinics import classes, write_falls, write_patients, write_stays
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ def desks(
         home = folder / name.replace(" ", "-")
         home.mkdir(parents=True)
         write = write_patients if study.task == "classification" else write_stays
+        write = write_falls if study.target.counts else write
         data = write(home / "people.csv", rows + n, seed=n)
         key.save(home / "key.json")
         (home / "trust.toml").write_text(ring.to_toml())

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from sudare import site
 from sudare.ledger import Ledger
 from sudare.study import raw_content
 from tests.federation.test_answering_observables import LINES
-from tests.site.clinics import CLASSES
-from tests.site.desks import desks
+from tests.site.clinics import CLASSES, counts
+from tests.site.desks import Desk, desks
 from tests.support.commands import command
 
 
@@ -70,3 +71,28 @@ def test_an_unattended_run_looks_the_same_for_all_neighbours(
     assert (code, err, told["charged"]) == (4, "", True)
     assert (again[0], again[1]["charged"]) == (4, False)
     assert len(files) == 1 + 4  # the folder, three joins, one answer
+
+
+@pytest.mark.parametrize("row", ["89,m,4000000000", "50,f,2.5", "nan,x,", "50,m,1e999", "5"])
+def test_a_pool_of_counts_looks_the_same_for_all_neighbours(row: str, tmp_path: Path) -> None:
+    def seen(last: str) -> list[Any]:
+        folder = tmp_path / last[:1].replace('"', "q")
+        made = desks(folder, rows=12, study=counts(), kind="poisson")
+        data = made[0].data
+        data.write_text(data.read_text() + last + "\n")
+        with Ledger(made[0].folder / "other.db") as ledger:
+            ledger.open("people", ledger.fingerprint(raw_content(data)), 4.0, 1e-6)
+        told: list[Any] = []
+        while not told or told[-1].state != "done":
+            told.append(unattended(made[0], "other.db"))
+            for desk in made[1:]:
+                unattended(desk, "ledger.db")
+        sizes = sorted(f.stat().st_size // 32 for f in Path(made[0].pool.place).rglob("*.answer"))
+        return [[(t.state, t.session, t.waiting, t.problems, t.charged) for t in told], len(sizes)]
+
+    assert seen(row) == seen("60,f,1")
+
+
+def unattended(desk: Desk, ledger: str) -> site.PoolStatus:
+    with Ledger(desk.folder / ledger) as book:
+        return site.take_part_unattended(desk.data, desk.pool, book, desk.key, home=desk.folder)

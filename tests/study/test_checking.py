@@ -157,3 +157,28 @@ def test_many_rows_are_counted_through(tmp_path: Path) -> None:
     found = check(tmp_path, HEAD + "40,north,no,\n" * 40_000 + "x,north,no,\n")
     assert told(found) == [(40_001, "age", "not a number", "")]
     assert found.rows == 40_001
+
+
+def test_counts_are_whole(tmp_path: Path) -> None:
+    counts = parse_study(
+        """
+        name = "a"
+        [columns.age]
+        low = 18
+        high = 90
+        [target]
+        column = "falls"
+        most = 5
+        [privacy]
+        epsilon = 1.5
+        delta = 1e-6
+        """
+    )
+    path = tmp_path / "data.csv"
+    path.write_text("age,falls\n40,2\n41,2.5\n42,9\n43,\n")
+    found = check_data(path, counts)
+    assert told(found) == [
+        (2, "falls", "not a whole number, as counts are", ""),
+        (4, "falls", "the target is missing", "Leave the row out"),
+    ]
+    assert [(c.column, c.above, c.misfits) for c in found.columns][1] == ("falls", 1, 2)

@@ -144,6 +144,17 @@ def test_a_regression_has_targets_within_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(block.targets, [-1, 0, 1, 1])
 
 
+def test_counts_are_whole_and_clipped(tmp_path: Path) -> None:
+    counts = parse_study(text(target='[target]\ncolumn = "id"\nmost = 3\n'))
+    block = read_table(written(tmp_path, ROWS), counts)
+    assert block.targets == pytest.approx([-1 / 3, 1 / 3, 1, 1])
+    falls = parse_study(
+        text("[columns.x]\nlow = 0\nhigh = 10\n", '[target]\ncolumn = "y"\nmost = 3\n')
+    )
+    refuse(written(tmp_path, f"x,y,z\n1,2.5,{CANARY}\n"), "'y' holds numbers that are not w", falls)
+    refuse(written(tmp_path, "x,y\n1,\n"), "'y' has missing values: leave", falls)
+
+
 def random_table(found: Study, rng: random.Random, size: int) -> dict[str, list[Any]]:
     """Values within and without the bounds, and gaps where they are allowed."""
     table: dict[str, list[Any]] = {}

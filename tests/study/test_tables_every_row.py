@@ -98,6 +98,19 @@ def test_a_target_that_cannot_be_used_is_in_the_middle(
     assert read_every_row(written(tmp_path, f"x,y\n1,{value}\n"), found).targets == [target]
 
 
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        *[("5", 1), ("9", 1), ("inf", 1), ("3.0", 0.5), ("1", -0.5), ("-7", -1)],
+        *[("nan", -1), ("", -1), (CANARY, -1), ("2.5", -1)],
+    ],
+)
+def test_a_count_that_cannot_be_used_is_none(value: str, target: float, tmp_path: Path) -> None:
+    columns = "[columns.x]\nlow = 0\nhigh = 1\n"
+    found = parse_study(text(columns=columns, target='[target]\ncolumn = "y"\nmost = 4\n'))
+    assert read_every_row(written(tmp_path, f"x,y\n1,{value}\n"), found).targets == [target]
+
+
 def test_lines_of_another_length_are_rows_of_gaps(tmp_path: Path) -> None:
     file = written(tmp_path, as_csv([GOOD, GOOD]) + b"1,2\n\xff,\xe4\n" + b"," * 40 + b"\n\n")
     rows, targets = read_every_row(file, GAPLESS)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,10 @@ def with_target(old: str, new: str) -> str:
     """A wrong target, which is told at its header, too."""
     assert old in REGRESSION
     return text(target=REGRESSION.replace("[target]", "[target]<<").replace(old, new))
+
+
+def with_count(line: str) -> str:
+    return text(target=f'[target]\ncolumn = "falls"\n{line}\n')
 
 
 def with_columns(line: str) -> str:
@@ -107,6 +112,14 @@ WRONG = {
     "half a target": (with_target("high = 60\n", ""), "low must be below high"),
     "an endless target": (with_target("60", "inf"), "finite"),
     "a target upside down": (with_target("60", "-1"), "low must be below high"),
+    "counts that are not whole": (with_count("most = 2.5<<"), "Expected `int`"),
+    "counts up to nothing": (with_count("most = 0<<"), "between 1 and 1000000"),
+    "counts up to everything": (with_count("most = 1000001<<"), "between 1 and 1000000"),
+    "counts and a bound": (with_count("most = 5<<\nlow = 1"), "no other bounds"),
+    "counts and classes": (
+        replaced('"yes"]', '"yes"]\nmost = 5<<'),
+        "no other bounds and no classes",
+    ),
     "no epsilon": (replaced("[privacy]\nepsilon = 1.0", "[privacy]<<"), "epsilon"),
     "a negative epsilon": (replaced("epsilon = 1.0", "epsilon = -1<<"), "epsilon must be above 0"),
     "an endless epsilon": (replaced("epsilon = 1.0", "epsilon = inf<<"), "epsilon must be above 0"),
@@ -244,6 +257,18 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
 def test_a_draft_is_a_study(names: list[str]) -> None:
     found = parse_study(draft_study(names))
     assert [*found.columns, found.target.column] == names
+
+
+def test_counts_are_numbers_from_zero_to_the_most() -> None:
+    counts = study(target='[target]\ncolumn = "falls"\nmost = 12\n')
+    assert counts.target.counts
+    assert (counts.target.low, counts.target.high) == (0.0, 12.0)
+    assert (counts.task, counts.target_middle, counts.target_reach) == ("regression", 6.0, 6.0)
+    again = msgspec.json.decode(msgspec.json.encode(counts), type=Study)
+    assert (again, again.digest()) == (counts, counts.digest())
+    numbers = study(target='[target]\ncolumn = "falls"\nlow = 0\nhigh = 12\n')
+    assert numbers.digest() != counts.digest()
+    assert b"most" not in msgspec.json.encode(numbers.target)
 
 
 def test_a_draft_says_what_to_fill_in_and_knows_its_target() -> None:

@@ -40,8 +40,6 @@ _MOST_BOXES = 400_000
 _FAR = 64.0
 """Slopes |x·θ₀| beyond this make a row's residual 0 or 1, and need no fine boxes."""
 _HEAVIEST = 1e6
-_STEEPEST = 300.0
-"""Beyond this norm e^t is of no use as a bound."""
 
 
 class _Lengths(NamedTuple):
@@ -69,16 +67,16 @@ def session_sensitivity(theta_norm: float, weight: float) -> float:
     return min(bounds)
 
 
-def poisson_session_sensitivity(largest_count: float, theta_norm: float, weight: float) -> float:
-    """Δ of a Poisson session with counts clipped to [0, `largest_count`]; proved, rounded up.
+def poisson_session_sensitivity(largest_count: float, largest_mean: float, weight: float) -> float:
+    """Δ of a Poisson session with counts in [0, `largest_count`]; proved, rounded up.
 
-    The residual is y − e^u and the curvature e^u with |u| = |x·θ₀| ≤ t, so that they stay within
-    R = max(Y, e^t) and W = e^t. It grows with e^t: θ₀ has to stay short.
+    The residual is y − m and the curvature m with the mean m = e^(x·θ₀) cut at `largest_mean`, so
+    that they stay within R = max(Y, `largest_mean`) and W = `largest_mean`, whatever θ₀ is. Without
+    a cut it would grow with e^‖θ₀‖.
     """
-    checks.non_negative(largest_count=largest_count)
-    checks.between(0, _STEEPEST, theta_norm=theta_norm)
+    checks.non_negative(largest_count=largest_count, largest_mean=largest_mean)
     checks.between(0, _HEAVIEST, weight=weight)
-    steepest = up(math.exp(up(float(theta_norm))))
+    steepest = up(float(largest_mean))
     return _glm_sensitivity(max(up(float(largest_count)), steepest), steepest, float(weight))
 
 

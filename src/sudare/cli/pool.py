@@ -83,11 +83,12 @@ def pool_new(
         typer.Option(help="ε that holds even if nobody else is honest, or the masks are broken."),
     ] = None,
     kind: Annotated[
-        Literal["moments", "logistic", "gradients"],
+        Literal["moments", "logistic", "poisson", "gradients"],
         typer.Option(
             help="moments: one sum. logistic: two more, of the gradient and curvature of a "
-            "logistic regression of all rows. gradients: thirty small sums, steps towards a "
-            "regression of all rows; for many features (about 30 or more)."
+            "logistic regression of all rows. poisson: the same for counts. gradients: thirty "
+            "small sums, steps towards a regression of all rows; for many features (about 30 or "
+            "more)."
         ),
     ] = "moments",
     epsilon: Annotated[
@@ -297,11 +298,12 @@ def _show_preview(terms: "PoolTerms") -> None:
     plan, many = terms.plan, len(terms.plan.members)
     out.print(Text.assemble("Digest, to compare by phone: ", (terms.digest[:12], "bold")))
     numbers = sum(session.entries for session in terms.sessions)
+    split = f"they get {plan.split[0]:.0%} of the budget, and two steps towards a model the rest"
     gain = {
         "moments": f"{many} separate releases at the same ε, added up, would have about "
         f"{_gain(terms):.1f} times as much",
-        "logistic": f"they get {plan.split[0]:.0%} of the budget, and two steps towards a model "
-        "the rest",
+        "logistic": split,
+        "poisson": split,
         "gradients": "each is a step towards a regression of all rows",
     }[plan.kind]
     what = "Each sum has" if plan.kind == "gradients" else "The moments have"

@@ -34,13 +34,14 @@ from sudare.pooling._pooled import (
 )
 from sudare.pooling._sessions import HonestCost, PoolTerms, Session
 from sudare.pooling._shares import NoiseShares
-from sudare.pooling._sums import MomentSums, NewtonSums, session_steps
+from sudare.pooling._sums import CountScale, MomentSums, NewtonSums, session_steps
 
 __all__ = [
     "ANSWER_SUFFIX",
     "JOIN_SUFFIX",
     "LARGEST_MESSAGE",
     "Board",
+    "CountScale",
     "Descent",
     "Estimated",
     "HonestCost",

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.calibration import SESSION_WEIGHT
 from sudare.exchange import Keyring
 from sudare.learners import logistic_from_moments
 from sudare.pooling._descent import Descent
@@ -29,8 +28,10 @@ from sudare.pooling._messages import (
     open_answer,
     open_join,
 )
-from sudare.pooling._sessions import FARTHEST_THETA, LARGEST_THETA, PoolTerms
+from sudare.pooling._poisson import count_scale, poisson_from_moments, prior_stds
+from sudare.pooling._sessions import FARTHEST_THETA, PoolTerms
 from sudare.pooling._sums import (
+    CountScale,
     MomentSums,
     agreed_theta,
     read_gradient,
@@ -48,7 +49,7 @@ _SKEW = timedelta(minutes=10)
 
 
 class NewtonStep(NamedTuple):
-    """Noisy sums of a Newton session, in units of rows at most 1 long."""
+    """Noisy sums of a Newton or Poisson session, in units of rows at most 1 long, and counts."""
 
     start: Array
     """θ₀, the coefficients they were taken at."""
@@ -136,6 +137,13 @@ class Board:
         """The first session's sum."""
         return read_moments(self.terms.sessions[0], self.sum(0))
 
+    @cached_property
+    def count_scale(self) -> CountScale:
+        """In parts of what Poisson sessions sum: the largest count and the largest weight."""
+        most = self.terms.plan.most_count
+        assert isinstance(most, int)
+        return count_scale(self.moments, self.roster.rows, self._constant, most)
+
     @property
     def descent(self) -> Descent:
         """The step length of gradient sessions; from public numbers alone, once all have joined."""
@@ -162,12 +170,20 @@ class Board:
         return own
 
     def newton(self, session: int) -> NewtonStep:
-        """What a Newton session says, once all have answered it: sums, where, with which noise."""
+        """What a Newton or Poisson session says, once all have answered it: sums, where, with which
+        noise."""
         found, terms = self.sum(session), self.terms.sessions[session]
         start = self._evaluated_at(session)
         sums = read_newton(terms, found, start)
         std = terms.shares(start).noise_std(len(self.terms.plan.members))
-        return NewtonStep(start, sums.score, sums.hessian, std, std / SESSION_WEIGHT)
+        most, heaviest = self.count_scale if terms.kind == "poisson" else (1, 1.0)
+        return NewtonStep(
+            start,
+            most * sums.score,
+            heaviest * sums.hessian,
+            most * std,
+            heaviest * std / terms.weight,
+        )
 
     def gradient(self, session: int) -> Array:
         """The sum of a gradient session, once all have answered it."""
@@ -189,6 +205,12 @@ class Board:
             self.theta(number)  # refuses coefficients that do not fit
         return np.array([self._estimate(number + 1) for number in sessions])
 
+    @property
+    def _constant(self) -> float:
+        """The constant feature of rows at most 1 long."""
+        contract = self.terms.plan.contract
+        return contract.constant / contract.full_norm
+
     def _evaluated_at(self, session: int) -> Array:
         return np.array(next(iter(self.answers[session].values())).said.theta)
 
@@ -201,16 +223,20 @@ class Board:
             step = self.descent.step / self.roster.rows
             moved = self._evaluated_at(session - 1) - step * self.gradient(session - 1)
             return agreed_theta(moved, FARTHEST_THETA)
+        counts = terms.plan.kind == "poisson"
+        contract, longest = terms.plan.contract, terms.sessions[1].longest_theta
         if session == 1:
-            contract, sums = terms.plan.contract, self.moments
-            share = contract.constant / contract.full_norm
-            rows = self.roster.rows
-            found = logistic_from_moments(sums.cross, sums.gram, rows, terms.noise_std, share)
-            return agreed_theta(found, LARGEST_THETA)
+            sums, rows, std, share = self.moments, self.roster.rows, terms.noise_std, self._constant
+            if counts:
+                found = poisson_from_moments(sums, rows, std, share, self.count_scale.most)
+            else:
+                found = logistic_from_moments(sums.cross, sums.gram, rows, std, share)
+            return agreed_theta(found, longest)
         newton = self.newton(session - 1)
         noise = newton.noise_std, newton.hessian_noise_std
-        theta = newton_step(newton.start, newton.score, newton.hessian, *noise).theta
-        return agreed_theta(theta, LARGEST_THETA)
+        prior = prior_stds(contract, on_the_way=True) if counts else None
+        theta = newton_step(newton.start, newton.score, newton.hessian, *noise, prior).theta
+        return agreed_theta(theta, longest)
 
     def _missing(self, there: Iterable[str]) -> tuple[str, ...]:
         keys = set(there)

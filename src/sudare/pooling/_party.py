@@ -117,8 +117,9 @@ def noisy_sums(
     board: Board, session: int, table: Array, targets: Array, theta: Array | None
 ) -> list[int]:
     """Own sums with own share of the noise, in steps. The ledger has been charged."""
-    here = board.terms.sessions[session]
-    steps = session_steps(here, board.terms.plan.contract, table, targets, theta)
+    here, plan = board.terms.sessions[session], board.terms.plan
+    scale = board.count_scale if here.kind == "poisson" else None
+    steps = session_steps(here, plan.contract, table, targets, theta, scale)
     return here.shares(theta).add_to(steps.tolist())
 
 

@@ -25,13 +25,17 @@ MOST = 10_000
 MOST_FEATURES = 2_000
 """So many make an answer of some twenty megabytes."""
 MOST_DAYS = 3660
-Kind = Literal["moments", "logistic", "gradients"]
+Kind = Literal["moments", "logistic", "poisson", "gradients"]
 SPLITS: dict[Kind, tuple[float, ...]] = {
     "moments": (1.0,),
     "logistic": (0.15, 0.25, 0.6),
+    "poisson": (0.15, 0.25, 0.6),
     "gradients": (1 / 30,) * 30,
 }
-"""Shares of the budget (of μ²) that each session takes. Logistic: moments, then Newton steps."""
+"""Shares of the budget (of μ²) that each session takes. Logistic and Poisson: moments, then Newton
+steps."""
+MOST_COUNT = 1_000_000
+"""Beyond, counts are numbers like others: noise is made for the largest."""
 _LONGEST_NAME = 200
 
 
@@ -72,6 +76,9 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     unit: str = "row"
     most_rows: int = 10_000_000
     """More rows than any one of them has."""
+    most_count: int | msgspec.UnsetType = msgspec.UNSET
+    """Of a count target: what counts are clipped to. Unset it is not written, so that digests stay
+    what they are."""
     fresh_days: float = 7.0
     """Joins older than this are not answered: whoever made one may be gone."""
     format: str = FORMAT
@@ -101,6 +108,7 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise checks.InvalidInput(
                 "Expected kind = 'moments', or 'gradients': the target is a number"
             )
+        _check_counts(self)
         _store_as_read(self)
 
     @property
@@ -128,7 +136,8 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ]
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name not in ("contract", "members") and value is not None:
+            written = value is not None and value is not msgspec.UNSET
+            if name not in ("contract", "members") and written:
                 lines.append(f"{name} = {toml_value(value)}")
         lines.append("\n[contract]")
         for name in self.contract.__struct_fields__:
@@ -162,10 +171,26 @@ def _store_as_read(plan: PoolPlan) -> None:
     for name in ("epsilon", "delta", "alone", "fresh_days"):
         if (value := getattr(plan, name)) is not None:
             msgspec.structs.force_setattr(plan, name, float(value))
-    for name in ("colluders", "attempt", "most_rows"):
-        msgspec.structs.force_setattr(plan, name, int(getattr(plan, name)))
+    for name in ("colluders", "attempt", "most_rows", "most_count"):
+        if (value := getattr(plan, name)) is not msgspec.UNSET:
+            msgspec.structs.force_setattr(plan, name, int(value))
     contract = msgspec.convert(msgspec.to_builtins(plan.contract), Contract)
     msgspec.structs.force_setattr(plan, "contract", contract)
+
+
+def _check_counts(plan: PoolPlan) -> None:
+    most = plan.most_count
+    if most is msgspec.UNSET:
+        if plan.kind == "poisson":
+            raise checks.InvalidInput(
+                "Expected another kind than 'poisson': the target is no count. A study of counts "
+                "says so by 'most = 12' instead of low and high under [target]"
+            )
+        return
+    checks.count(most_count=most)
+    checks.between(1, MOST_COUNT, most_count=most)
+    if plan.contract.task != "regression":
+        raise checks.InvalidInput("Expected no most_count: the target is one of two classes")
 
 
 def _check_members(members: tuple[Member, ...]) -> None:

@@ -162,6 +162,8 @@ def parameters(terms: PoolTerms) -> dict[str, float | int | str | bool | None]:
         "noise_std": terms.noise_std,
         "share_of_noise_std": terms.sessions[0].shares().noise_std(1),
     }
+    if isinstance(plan.most_count, int):
+        told["most_count"] = plan.most_count
     for honest, epsilon in terms.curve:
         told[f"epsilon if {honest} honest"] = epsilon
     return told

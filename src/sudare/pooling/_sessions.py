@@ -4,6 +4,7 @@ A session is one secure sum of a vector that every organisation computes from it
 
     moments   Σyx, Σxxᵀ, for numbers Σy², and one number that says how far organisations differ
     newton    the gradient of the logistic loss at a public θ, and its Hessian
+    poisson   the same of the Poisson loss, in parts of the largest count and of a largest weight
     gradient  the gradient of the logistic or squared loss at a public θ, each row's part clipped
 
 Rows are in units of the contract: ‖x‖ ≤ 1 with the constant feature, |y| ≤ 1. Symmetric matrices
@@ -21,7 +22,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sudare.calibration import SESSION_WEIGHT, session_sensitivity
+from sudare.calibration import (
+    SESSION_WEIGHT,
+    poisson_session_sensitivity,
+    session_sensitivity,
+)
 from sudare.foundations import checks
 from sudare.foundations.gaussian import gaussian_mu, lattice_log_ratio, near_gaussian_mu
 from sudare.foundations.privacy import GaussianEvent, NearGaussianEvent, account
@@ -30,11 +35,17 @@ from sudare.foundations.seal import FINE, lattice_event, lattice_steps
 from sudare.pooling._plan import PoolPlan
 from sudare.pooling._shares import NoiseShares, share_loudness, shares_event
 
-SessionKind = Literal["moments", "newton", "gradient"]
+SessionKind = Literal["moments", "newton", "poisson", "gradient"]
 BLOCK = 512
 """Rows summed at a time: bounds the depth of every sum, and so its rounding."""
 LARGEST_THETA = 16.0
 """Public θ are shortened to this: rows are at most 1 long, and e^±16 is certainty."""
+LARGEST_POISSON = 64.0
+"""Of Poisson sessions: the intercept alone is log(mean)/constant, and rare events have one far
+below. Their noise does not depend on it."""
+POISSON_WEIGHT = 1.375
+"""k of a Poisson session, whose residuals and weights are at most 1."""
+_POISSON_SENSITIVITY = poisson_session_sensitivity(1.0, 1.0, POISSON_WEIGHT)
 CLIP = 0.25
 """Length of a row's gradient; unclipped, that of a logistic loss is at most 1."""
 FARTHEST_THETA = 256.0
@@ -44,6 +55,12 @@ APART_RADIUS = 0.5
 """Organisations' Σyx/n count up to this length in the number that says how far they differ."""
 APART_ROWS = 10
 """Organisations with fewer rows are left out of it."""
+_LONGEST: dict[SessionKind, float] = {
+    "moments": 0.0,
+    "newton": LARGEST_THETA,
+    "poisson": LARGEST_POISSON,
+    "gradient": FARTHEST_THETA,
+}
 _LARGEST_EPSILON = 200.0
 """A larger ε promises next to nothing, and is not worked out."""
 _MOST_SUM = 2.0**60
@@ -84,7 +101,12 @@ class Session:
     @property
     def longest_theta(self) -> float:
         """How long the coefficients may be that it is evaluated at; 0 if there are none."""
-        return {"moments": 0.0, "newton": LARGEST_THETA, "gradient": FARTHEST_THETA}[self.kind]
+        return _LONGEST[self.kind]
+
+    @property
+    def weight(self) -> float:
+        """k, by which the Hessian is multiplied that is summed beside a gradient."""
+        return POISSON_WEIGHT if self.kind == "poisson" else SESSION_WEIGHT
 
     def shares(self, theta: ArrayLike | None = None) -> NoiseShares:
         """The noise; of a Newton session, for the coefficients it is evaluated at."""
@@ -96,6 +118,8 @@ class Session:
             sensitivity, largest = up(math.hypot(2.0, weighed)), 1.0
         elif self.kind == "gradient":
             sensitivity, largest = 2 * CLIP, CLIP
+        elif self.kind == "poisson":
+            sensitivity, largest = _POISSON_SENSITIVITY, POISSON_WEIGHT
         else:
             # Rounded up to a few values, so that each is proved once.
             length = math.ceil(4 * up(math.hypot(*np.asarray(theta, dtype=float)))) / 4
@@ -234,7 +258,8 @@ def _alone_mu(plan: PoolPlan, one: NearGaussianEvent, many: int) -> float:
 
 
 def _session(plan: PoolPlan, number: int, loudness: float, failure: float) -> Session:
-    kind: SessionKind = "moments" if number == 0 else "newton"
+    step: SessionKind = "poisson" if plan.kind == "poisson" else "newton"
+    kind: SessionKind = "moments" if number == 0 else step
     if plan.kind == "gradients":
         kind = "gradient"
     squares = kind == "moments" and plan.contract.task == "regression"

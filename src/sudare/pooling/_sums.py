@@ -22,6 +22,7 @@ from sudare.pooling._sessions import (
     APART_WEIGHT,
     BLOCK,
     CLIP,
+    POISSON_WEIGHT,
     Session,
 )
 from sudare.pooling._shares import NoiseShares
@@ -44,23 +45,38 @@ class MomentSums(NamedTuple):
     """Σ ‖s‖²/n over organisations, s their Σyx: what exceeds the whole's says how they differ."""
 
 
+class CountScale(NamedTuple):
+    """Public numbers in whose parts a Poisson session sums, so that no row exceeds 1."""
+
+    most: int
+    """The largest count; means are cut at it, and residuals are in parts of it."""
+    heaviest: float
+    """Weights of the Hessian are cut at it and in parts of it; residuals are what they are."""
+
+
 class NewtonSums(NamedTuple):
-    """Score and Hessian of the logistic log-likelihood at the session's θ."""
+    """Score and Hessian of the logistic or Poisson log-likelihood at the session's θ."""
 
     score: Array
-    """Σ y·x·σ(−y·x·θ): minus the gradient of the loss."""
+    """Σ y·x·σ(−y·x·θ), or Σ(y − e^(x·θ))x: minus the gradient of the loss."""
     hessian: Array
 
 
 def session_steps(
-    session: Session, contract: Contract, table: Array, targets: Array, theta: Array | None = None
+    session: Session,
+    contract: Contract,
+    table: Array,
+    targets: Array,
+    theta: Array | None = None,
+    scale: CountScale | None = None,
 ) -> Steps:
     """An organisation's own sums for a session, rounded to its grid.
 
     Args:
         table: Rows as the study encodes them; they are shortened to the contract's norm here.
         targets: −1 and 1, or numbers within the target's bound.
-        theta: The public coefficients of a Newton or gradient session.
+        theta: The public coefficients of any session but the moments'.
+        scale: Of a Poisson session, whose largest count is the target's upper bound.
     """
     if len(table) != len(targets) or not len(table):
         raise checks.InvalidInput("Expected a target for each row, and at least one row")
@@ -70,6 +86,10 @@ def session_steps(
         raise checks.InvalidInput("Expected theta: this session is evaluated at coefficients")
     elif session.kind == "newton":
         values = _newton(contract, table, targets, theta)
+    elif session.kind == "poisson":
+        if scale is None:
+            raise checks.InvalidInput("Expected scale: this session sums counts")
+        values = _poisson(contract, table, targets, theta, scale)
     else:
         values = _gradient(contract, table, targets, theta)
     steps = np.rint(np.ldexp(values, -session.shares(theta).grid_exponent))
@@ -86,7 +106,7 @@ def read_moments(session: Session, steps: Steps) -> MomentSums:
 def read_newton(session: Session, steps: Steps, theta: Array) -> NewtonSums:
     """What the sum of a Newton session at θ says."""
     p, values = session.dimension, _values(session.shares(theta), steps)
-    return NewtonSums(values[:p], _matrix(values, p) / SESSION_WEIGHT)
+    return NewtonSums(values[:p], _matrix(values, p) / session.weight)
 
 
 def read_gradient(session: Session, steps: Steps) -> Array:
@@ -124,6 +144,20 @@ def _newton(contract: Contract, table: Array, signs: Array, theta: Array) -> Arr
         pull += (y * wrong) @ rows
         curvature += (rows * (wrong * (1 - wrong))[:, None]).T @ rows
     return np.concatenate([pull, SESSION_WEIGHT * _vector(curvature)])
+
+
+def _poisson(
+    contract: Contract, table: Array, targets: Array, theta: Array, scale: CountScale
+) -> Array:
+    p, most = contract.dimension, scale.most
+    pull, curvature = np.zeros(p), np.zeros((p, p))
+    for rows, y in _blocks(contract, table, targets):
+        counts = np.rint((y + 1) / 2 * most)
+        means = np.minimum(np.exp(np.minimum(rows @ theta, 700.0)), most)
+        pull += ((counts - means) / most) @ rows
+        weights = np.minimum(means / scale.heaviest, 1.0)
+        curvature += (rows * weights[:, None]).T @ rows
+    return np.concatenate([pull, POISSON_WEIGHT * _vector(curvature)])
 
 
 def _gradient(contract: Contract, table: Array, targets: Array, theta: Array) -> Array:

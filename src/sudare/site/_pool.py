@@ -89,6 +89,8 @@ class Pool:
             raise PoolInvalid("The plan is for another study, or for another version of this one")
         if plan.contract != study.contract or plan.unit != study.privacy.unit:
             raise PoolInvalid("The plan has other bounds, or another unit, than the study")
+        if plan.most_count != study.target.most:
+            raise PoolInvalid("The plan has another largest count than the study")
         strangers = [m.name for m in plan.members if self.keyring.holder(m.key) is None]
         if strangers:
             raise PoolInvalid(
@@ -158,6 +160,7 @@ def new_plan(
         attempt=attempt,
         unit=privacy.unit,
         most_rows=min(privacy.plausible_rows, MOST_ROWS),
+        most_count=study.target.most,
     )
 
 

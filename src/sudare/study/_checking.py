@@ -27,7 +27,15 @@ from sudare.study._reading import (
     reading_told,
 )
 from sudare.study._sources import ARROW_ERRORS, GAPS, Wanted, _with_points, every_batch, header
-from sudare.study._tables import _GAP, _UNKNOWN, _numbers_among, _places, _wanted, read_blocks
+from sudare.study._tables import (
+    _GAP,
+    _UNKNOWN,
+    _numbers_among,
+    _places,
+    _wanted,
+    _whole,
+    read_blocks,
+)
 
 NOT_TO_BE_SHARED = "made from rows without noise: not to be shared"
 _MOSTLY = 0.5
@@ -162,6 +170,10 @@ class _Findings:
             self._problem(part, place, name, "not a number", suggestion)
         for place in np.flatnonzero(np.isinf(numbers)).tolist():
             self._problem(part, place, name, "an infinite number", "")
+        target = self._study.target
+        if target.counts and name == target.column:
+            for place in np.flatnonzero(np.isfinite(numbers) & ~_whole(numbers)).tolist():
+                self._problem(part, place, name, "not a whole number, as counts are", "")
         return gaps
 
     def _add_labels(self, name: str, labels: tuple[Label, ...], part: _Part) -> NDArray[np.bool_]:

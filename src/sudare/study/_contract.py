@@ -74,12 +74,28 @@ Column = Number | Categories
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is predicted: one of two classes, or a number between bounds."""
+    """What is predicted: one of two classes, a number between bounds, or a count of events.
+
+    A count is a number between 0 and `most` wherever no rates are asked for.
+    """
 
     column: str
     classes: tuple[Label, Label] | None = None
     low: float | None = None
     high: float | None = None
+    most: int | msgspec.UnsetType = msgspec.UNSET
+    """Counts beyond this count as this. Unset it is not written, so that digests stay what they
+    are."""
+
+    def __post_init__(self) -> None:
+        if self.counts and self.low is None and self.high is None:
+            msgspec.structs.force_setattr(self, "low", 0.0)
+            msgspec.structs.force_setattr(self, "high", float(self.most))  # type: ignore[arg-type]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a number of events."""
+        return self.most is not msgspec.UNSET
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

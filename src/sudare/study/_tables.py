@@ -61,9 +61,9 @@ def read_every_row(source: Any, study: Study) -> Block:
     as many as the table has. An unknown label, a text that is no number or not UTF-8, and NaN count
     as missing values. A missing value becomes the column's `missing`, or, in a study that names
     none, zeros: the centre of a number, halfway between two categories, the first of more. A
-    missing target counts as the first class, or as the middle between its bounds. Infinite numbers
-    are clipped like all others. A line of a CSV file with too many or too few fields is a row of
-    missing values, after all others.
+    missing target counts as the first class, as the middle between its bounds, or as no event, and
+    a count that is not whole as missing. Infinite numbers are clipped like all others. A line of a
+    CSV file with too many or too few fields is a row of missing values, after all others.
     """
     wanted, features = _wanted(study, True), study.features
     found, lost = every_batch(source, wanted)
@@ -94,11 +94,21 @@ def _refuse_gaps(columns: Columns, study: Study, with_target: bool) -> None:
     target = study.target.column
     if with_target and _gaps(columns[target]).any():
         raise checks.InvalidInput(f"Target {target!r} has missing values: leave those rows out")
+    if with_target and study.target.counts and not _whole(columns[target]).all():
+        raise checks.InvalidInput(
+            f"Target {target!r} holds numbers that are not whole: counts are. Correct the data, or "
+            "agree on a study that has low and high instead of most"
+        )
 
 
 def _gaps(values: Array | Codes) -> NDArray[np.bool_]:
     missing: NDArray[np.bool_] = np.isnan(values) if values.dtype.kind == "f" else values == _GAP
     return missing
+
+
+def _whole(values: Array) -> NDArray[np.bool_]:
+    whole: NDArray[np.bool_] = values == np.rint(values)
+    return whole
 
 
 def _encode(columns: Columns, study: Study, features: tuple[Feature, ...], size: int) -> Array:
@@ -142,6 +152,8 @@ def _targets(columns: Columns, study: Study) -> Array:
     values = columns[target.column]
     if target.classes is not None:
         return np.where(values == 1, 1.0, -1.0)
+    if target.counts:  # no number of events is zero events
+        values = np.where(_whole(values), values, 0.0)
     clipped = np.clip(values, target.low, target.high)
     scaled: Array = (clipped - study.target_middle) / study.target_reach
     return np.where(np.isnan(scaled), 0.0, scaled)

@@ -26,6 +26,7 @@ from sudare.study._contract import (
 
 _FARTHEST = 1e100
 """Bounds beyond this would leave the floats in what is computed from them."""
+_MOST_COUNT = 1_000_000
 _MOST_MOMENTS = 500
 """Features: their moments are 126,000 numbers, some 4 MB when written."""
 _WORD = re.compile(r"[^\W\d][\w -]{0,39}")
@@ -222,7 +223,17 @@ class _Reader:
         path = ("target",)
         if target.column in columns:
             self.problem((*path, "column"), "the target is among the columns", "Remove one of them")
-        if (target.classes is None) == (target.low is None and target.high is None):
+        if target.counts and (target.classes, target.low, target.high) != (None, 0, target.most):
+            self.problem(
+                (*path, "most"),
+                "a count is between 0 and most, and has no other bounds and no classes",
+                "Remove low, high and classes",
+            )
+        elif isinstance(target.most, int) and not 1 <= target.most <= _MOST_COUNT:
+            self.problem(
+                (*path, "most"), f"most must lie between 1 and {_MOST_COUNT}", "As in most = 12"
+            )
+        elif (target.classes is None) == (target.low is None and target.high is None):
             self.problem(path, "give two classes, or low and high", 'As in classes = ["no", "yes"]')
         elif target.classes is not None:
             first, second = target.classes
@@ -333,6 +344,8 @@ classes = ["no", "yes"]   # the second is the one whose probability is predicted
 # For a number instead of classes:
 # low = 0.0
 # high = 1.0
+# For a number of events, such as falls or admissions:
+# most = 12        # more count as this; the fewer, the less noise
 
 [privacy]
 epsilon = 1.0        # what one release costs each unit
