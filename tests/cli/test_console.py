@@ -1,7 +1,9 @@
+import io
 import json
 import math
 
 import pytest
+from rich.console import Console
 
 from sudare.cli import console
 
@@ -18,3 +20,17 @@ def test_progress_is_silent_without_a_person(capsys: pytest.CaptureFixture[str])
         tick("working", 1, 2)
         tick("working", 2, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_a_stage_is_silent_without_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.busy("reading") as pause:
+        pause()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_stage_is_said_to_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "err", Console(file=screen, force_terminal=True))
+    with console.busy("Reading rows.csv"):
+        pass
+    assert "Reading rows.csv" in screen.getvalue()

@@ -81,6 +81,16 @@ def test_an_unknown_command_is_refused_with_a_guess(tmp_path: Path) -> None:
     assert "release" in done.err
 
 
+def test_stopping_any_command_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sudare.exchange.new_key", interrupt)
+    done = command(tmp_path, "keys", "new", "key.json")
+    assert (done.code, done.out) == (130, "")
+    assert done.err == "Stopped. Nothing more was done.\n"
+
+
 def completed(folder: Path, line: str, word: int) -> list[str]:
     """What a shell is offered after these words."""
     asked = {"_SUDARE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(word)}

@@ -2,6 +2,8 @@ import csv
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.commands import command
 
 OWN = ("--key", "key0.json")
@@ -25,6 +27,39 @@ def test_blend_predict_and_report(desk: Any) -> None:
         effects = list(csv.DictReader(file))
     assert [each["feature"] for each in effects][:3] == ["(intercept)", "age", "sex=m"]
     assert float(effects[1]["odds_ratio"]) > 1
+
+
+def test_what_was_made_from_rows_is_for_its_owner_alone(desk: Any) -> None:
+    """Also where a file that others could read was there before."""
+    place = desk.folder / "inside"
+    place.mkdir()
+    (place / "p.csv").write_text("old")
+    (place / "p.csv").chmod(0o644)
+    common = ("--releases", "releases", "--party", "Clinic 0", *OWN)
+    desk.run("blend", "0.csv", *common, "--out", "inside/m.json")
+    desk.run("blend", "0.csv", *common, "--out", "inside/u.json", "--unattended")
+    desk.run("predict", "inside/m.json", "1.csv", "--out", "inside/p.csv")
+    desk.run("report", "inside/m.json", "--out", "inside/r.html", "--coefficients", "inside/e.csv")
+    modes = {each.name: each.stat().st_mode & 0o777 for each in place.iterdir()}
+    assert modes == dict.fromkeys(("m.json", "u.json", "p.csv", "r.html", "e.csv"), 0o600)
+
+
+def test_a_blend_that_is_stopped_leaves_the_model_as_it_was(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> Any:
+        raise KeyboardInterrupt
+
+    words = ("blend", "0.csv", "--releases", "releases", "--party", "Clinic 0", *OWN)
+    (desk.folder / "before.json").write_text("before")
+    for name, state in (("before.json", "is as it was"), ("never.json", "was not written")):
+        with monkeypatch.context() as patched:
+            patched.setattr("sudare.site._blended.HedgedBlend", interrupt)
+            done = command(desk.folder, *words, "--out", name)
+        assert (done.code, done.out) == (130, "")
+        assert done.err == f"Stopped. {name} {state}; a blend spends nothing.\n"
+    assert (desk.folder / "before.json").read_text() == "before"
+    assert not (desk.folder / "never.json").exists()
 
 
 def test_learning_together_is_planned(desk: Any) -> None:

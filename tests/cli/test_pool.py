@@ -1,6 +1,7 @@
 """`sudare pool`: the commands as people and scripts meet them."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -181,10 +182,31 @@ def test_stopping_it_says_where_it_stands(
 
     pool(made[1], "people.csv")
     monkeypatch.setattr("sudare.site.take_part", stopped)
+    monkeypatch.setattr("sudare.site.take_part_unattended", stopped)
     done = pool(made[0], "people.csv")
-    assert done.code == 4
-    assert "nothing is charged twice" in done.err
-    assert "1 of 3 joined" in done.out
+    assert (done.code, done.out) == (130, "")
+    assert done.err.startswith("Stopped. Nothing was charged.")
+    assert "1 of 3 joined" in done.err
+    assert done.err.count("\n") == 1
+    job = pool(made[0], "people.csv", "--unattended")
+    assert (job.code, job.out) == (130, "")
+    assert job.err == "Stopped. Run it again to go on: nothing is charged twice.\n"
+
+
+def test_ctrl_c_while_it_watches(made: list[Desk]) -> None:
+    """The signal itself, in a process of its own."""
+    words = ["pool", "people.csv", "--place", made[0].pool.place, "--watch", "--every", "600"]
+    running = subprocess.Popen(
+        [Path(sys.executable).with_name("sudare"), *words],
+        cwd=made[0].folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stderr is not None
+    assert "1 of 3 joined" in running.stderr.readline()  # now it sleeps
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate()
+    assert (running.returncode, out) == (130, "")
+    assert "Stopped. Nothing was charged." in err
+    assert "Traceback" not in err
 
 
 def test_a_result_is_found_in_the_shared_folder(made: list[Desk]) -> None:

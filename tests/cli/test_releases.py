@@ -4,7 +4,103 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import command
+from sudare.site import _releasing
+from tests.site.clinics import CLASSES, write_patients
+from tests.support.commands import Done, command
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A desk that has not released yet."""
+    (tmp_path / "study.toml").write_text(CLASSES.format(model="moments", epsilon=2.0))
+    write_patients(tmp_path / "rows.csv", 60, seed=1)
+    command(tmp_path, "keys", "new", "key.json")
+    command(tmp_path, "ledger", "open", "rows", "rows.csv", "--epsilon", "2")
+    return tmp_path
+
+
+def released(folder: Path, *words: str, data: str = "rows.csv") -> Done:
+    return command(folder, "release", data, "--party", "Clinic A", *words)
+
+
+def spent(folder: Path) -> list[Any]:
+    (account,) = json.loads(command(folder, "ledger", "show", "--json").out)
+    found: list[Any] = account["entries"]
+    return found
+
+
+def interrupt(*_: object, **__: object) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_stopped_before_the_charge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_releasing, "try_place", interrupt)
+    done = released(folder)
+    assert (done.code, done.out) == (130, "")
+    assert done.err == "Stopped. Nothing was charged. Run it again to go on.\n"
+    assert spent(folder) == []
+
+
+@pytest.mark.parametrize("stage", ["_draw", "put"])
+def test_stopped_after_the_charge(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(_releasing, stage, interrupt)
+        done = released(folder)
+    assert (done.code, done.out) == (130, "")
+    assert done.err.startswith("Stopped. The ledger has been charged")
+    assert "it costs nothing more" in done.err
+    assert done.err.count("\n") == 1
+    again = released(folder, "--json")
+    assert again.code == 0
+    assert json.loads(again.out)["repeated"] is (stage == "put")
+    assert len(spent(folder)) == 1
+
+
+def test_an_unattended_job_that_is_stopped_says_nothing_of_how_far_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    for stage in ("try_place", "_draw"):
+        with monkeypatch.context() as patched:
+            patched.setattr(_releasing, stage, interrupt)
+            told.append(released(folder, "--unattended"))
+    assert told[0] == told[1]
+    assert told[0].code == 130
+
+
+def test_few_rows_are_warned_about_before_anything_is_spent(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (folder / "rows.csv").read_text().splitlines()
+    (folder / "three.csv").write_text("\n".join(lines[:4]) + "\n")
+    words = ["ledger", "open", "three", "three.csv", "--epsilon", "2", "--ledger", "three.db"]
+    assert command(folder, *words).code == 0
+    ledger = ("--ledger", "three.db")
+    with monkeypatch.context() as patched:
+        patched.setattr("sudare.ledger.Ledger.spend", interrupt)
+        stopped = released(folder, *ledger, data="three.csv")
+    assert "Warning: from 3 rows others can learn next to nothing" in stopped.err
+    assert "Nothing was charged" in stopped.err
+    done = released(folder, *ledger, data="three.csv")
+    assert done.code == 0
+    assert "Warning" in done.err
+    # What has been paid for is not warned about again; nor are enough rows.
+    assert "Warning" not in released(folder, *ledger, data="three.csv").err
+    assert "Warning" not in released(folder).err
+
+
+@pytest.mark.parametrize("model", ["moments", "objective"])
+def test_a_preview_is_in_the_units_of_the_study(folder: Path, model: str) -> None:
+    (folder / "other.toml").write_text(CLASSES.format(model=model, epsilon=2.0))
+    words = ("release", "--preview", "--study", "other.toml", "--rows")
+    shown = command(folder, *words, "60").out
+    assert ("mean of pressure" if model == "moments" else "log-odds for 1 of pressure") in shown
+    assert "next to nothing" not in shown
+    told = json.loads(command(folder, *words, "3", "--json").out)
+    assert told["hardly_useful"] is True
+    assert [each["feature"] for each in told["in_units"]][:2] == ["age", "sex=m"]
 
 
 def test_a_release_is_previewed_repeated_and_refused(desk: Any) -> None:

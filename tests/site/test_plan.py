@@ -75,3 +75,50 @@ def test_a_preview_knows_how_many_rows_are_plausible() -> None:
     assert ReleasePlan.of(few, 149).n == 149
     with pytest.raises(InvalidInput, match="at most 149 rows"):
         ReleasePlan.of(few, 150)
+
+
+def test_the_noise_in_units_is_the_noise_of_the_means() -> None:
+    """Against draws: moments of constant rows, whose means are known, read as a receiver would."""
+    study = parse_study(CLASSES.format(model="moments", epsilon=3.0) + "row_norm = 0.6\n")
+    n, runs = 40, 4000
+    plan = ReleasePlan.of(study, n)
+    feature = study.features[2]
+    (told,) = [each for each in plan.in_units if each.feature == "pressure"]
+    contract = study.contract
+    learner = make_learner(study).set_params(rng=5)
+    rows, targets = np.zeros((n, contract.features)), np.ones(n)
+    longest = contract.row_norm**2 + contract.constant**2
+    means = []
+    for _ in range(runs // 40):
+        release = learner.fit(rows, targets).release("A")
+        gram = np.zeros((contract.dimension, contract.dimension))
+        gram[np.triu_indices(contract.dimension)] = release.gram
+        # All features have the same noise in the release's units: each is one more draw.
+        sums = gram[: contract.features, -1] * longest / contract.constant
+        means.extend((sums / n * feature.scale).tolist())
+    # 400 draws: a standard deviation is within 15 % of the truth but once in 20,000 times.
+    assert np.std(means) == pytest.approx(told.noise_std, rel=0.15)
+    assert told.unit == "mean of pressure"
+    assert told.scale == pytest.approx(60.0)
+
+
+def test_coefficients_are_told_for_one_more_of_a_column() -> None:
+    logistic = ReleasePlan.of(classes("objective"), 90)
+    scale = classes("objective").features[0].scale
+    assert logistic.in_units[0].noise_std == pytest.approx(logistic.noise_std / scale)
+    ridge_study = numbers("objective", "radius = 2.0")
+    ridge = ReleasePlan.of(ridge_study, 90)
+    expected = ridge.noise_std * ridge_study.target_reach / ridge_study.features[0].scale
+    assert ridge.in_units[0].noise_std == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("model", ["moments", "objective", "output", "gibbs"])
+def test_three_rows_are_hardly_useful_and_ninety_are(model: str) -> None:
+    study = classes(model)
+    assert ReleasePlan.of(study, 3).hardly_useful
+    assert not ReleasePlan.of(study, 400).hardly_useful
+
+
+def test_without_a_constant_feature_nothing_is_said_of_means() -> None:
+    study = parse_study(CLASSES.format(model="moments", epsilon=3.0) + "intercept = false\n")
+    assert ReleasePlan.of(study, 40).in_units == ()

@@ -1,7 +1,8 @@
 """The `sudare` command: parse, call, print.
 
 Exit codes: 0 done; 1 a fault of sudare's own; 2 something to put right in what was asked;
-3 done, and the answer is no (an audited claim is false); 4 waiting for others (a pool).
+3 done, and the answer is no (an audited claim is false); 4 waiting for others (a pool);
+130 stopped by Ctrl-C.
 """
 
 import io
@@ -22,7 +23,7 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Learn and count together without anyone seeing anyone's data.",
     epilog="Exit codes: 0 done · 1 a fault of sudare's own · 2 something to put right · "
-    "3 done, and the answer is no · 4 waiting for others.",
+    "3 done, and the answer is no · 4 waiting for others · 130 stopped.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

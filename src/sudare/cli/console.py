@@ -6,7 +6,7 @@ character that a terminal would obey.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -37,6 +37,8 @@ def printable(text: str) -> str:
 out = _PlainConsole()
 err = _PlainConsole(stderr=True)
 
+INTERRUPTED = 130
+"""How shells count what Ctrl-C has ended."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Seed = Annotated[
     int | None,
@@ -59,6 +61,28 @@ def progress() -> Iterator[Any]:
             bar.update(tasks[title], completed=done, total=total)
 
         yield tick
+
+
+@contextmanager
+def busy(title: str) -> Iterator[Callable[[], None]]:
+    """Say on standard error, where there is a person to see it, what takes a while, and how long
+    it has taken. What it yields ends that, to ask something."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        bar.add_task(title, total=None)
+        yield bar.stop
+
+
+@contextmanager
+def on_interrupt(state: Callable[[], str]) -> Iterator[None]:
+    """On Ctrl-C say in one line what state things are in, and end with 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"Stopped. {state()}", style="yellow", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def number(value: float) -> float | str:

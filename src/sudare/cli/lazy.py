@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from sudare.cli.console import on_interrupt
+
 
 class Listed(NamedTuple):
     """A command that has not been imported: its module in this room, and its one line of help."""
@@ -125,6 +127,11 @@ class LazyGroup(TyperGroup):
         return TyperCommand(
             cmd_name, help=COMMANDS[cmd_name].help, rich_markup_mode=self.rich_markup_mode
         )
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what it does not say itself when it is stopped is said here."""
+        with on_interrupt(lambda: "Nothing more was done."):
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is going to run."""

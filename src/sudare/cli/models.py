@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from sudare.cli.console import AsJson, out, print_json, progress
+from sudare.cli.console import AsJson, busy, on_interrupt, out, print_json, progress
 from sudare.cli.options import (
     LedgerUrl,
     OwnKey,
@@ -20,6 +20,7 @@ from sudare.cli.options import (
     csv_text,
     keyring,
     tell_reading,
+    write_inside,
     write_text,
 )
 from sudare.foundations import checks
@@ -80,24 +81,29 @@ def blend(
     if known:
         with Ledger(url) as book:
             receipts = site.own_receipts(data, book)
+
+    def stopped() -> str:
+        there = "is as it was" if to.exists() else "was not written"
+        return f"{to} {there}; a blend spends nothing."
+
     if unattended:
         # Warnings, and how the blend turned out, depend on the rows.
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"), on_interrupt(stopped):
             made = site.blend_unattended(
                 data, described, checked, party=party, key=named, receipts=receipts
             )
-        write_text(to, made.to_bytes().decode())
+        write_inside(to, made.to_bytes().decode())
         if as_json:
             print_json({"model": str(to)})
         else:
             out.print(f"Wrote {to}.")
         return
     tell_reading(data, described)
-    with progress() as tick:
+    with on_interrupt(stopped), progress() as tick:
         model = site.blend(
             data, described, checked, party=party, key=named, receipts=receipts, progress=tick
         )
-    write_text(to, model.to_bytes().decode())
+    write_inside(to, model.to_bytes().decode())
     story = model.story
     if as_json:
         print_json(msgspec.to_builtins(story) | {"model": str(to)})
@@ -132,17 +138,22 @@ def predict(
         "predictions.csv"
     ),
 ) -> None:
-    """Predict for new rows; writes one line for each, in their order."""
+    """Predict for new rows; writes one line for each, in their order.
+
+    The file is for its owner alone: it was made from rows without noise, as the model was.
+    """
     from sudare import site
 
     made = site.load_model(model)
     tell_reading(data, made.study)
-    predicted = made.predict(data)
+    with busy(f"Reading {data}"):
+        predicted = made.predict(data)
     header, columns = ["prediction"], [predicted.tolist()]
     if made.study.task == "classification":
         header.append("probability")
-        columns.append(made.predict_proba(data)[:, 1].tolist())
-    write_text(to, csv_text(header, zip(*columns, strict=True)))
+        with busy(f"Reading {data}"):
+            columns.append(made.predict_proba(data)[:, 1].tolist())
+    write_inside(to, csv_text(header, zip(*columns, strict=True)))
     out.print(f"Wrote {len(predicted)} predictions to {to}.")
 
 
@@ -159,10 +170,10 @@ def report(
     from sudare import site
 
     made = site.load_model(model)
-    write_text(to, site.render(made))
+    write_inside(to, site.render(made))
     if coefficients is not None:
         rows = ((e.feature, e.unit, e.effect, e.odds_ratio) for e in made.effects())
-        write_text(coefficients, csv_text(["feature", "unit", "effect", "odds_ratio"], rows))
+        write_inside(coefficients, csv_text(["feature", "unit", "effect", "odds_ratio"], rows))
     out.print(f"Wrote {to}: open it in a browser, or print it.")
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ from sudare.storage.files import replace_file
 if TYPE_CHECKING:
     from sudare.exchange import Keyring
     from sudare.study import Study
+    from sudare.ledger import Ledger
 
 StudyFile = Annotated[Path, typer.Option("--study", help="The study's TOML file.")]
 _KINDS = 'CSV, Parquet, Excel, OpenDocument, SAS, SPSS or Stata file, or "duckdb:FILE?SELECT …".'
@@ -43,6 +44,9 @@ Unattended = Annotated[
 ]
 
 
+AGAIN = "Run it again to go on: nothing is charged twice."
+
+
 def keyring(trust: Path, key: Path, own_name: str = "yourself") -> "Keyring":
     """Whom we trust, ourselves among them if our key is there."""
     from sudare.exchange import load_key, load_keyring
@@ -63,6 +67,25 @@ def tell_reading(data: str, study: "Study") -> None:
         err.print(told, style="yellow", soft_wrap=True)
 
 
+def whether_charged(book: "Ledger") -> Callable[[], str]:
+    """For Ctrl-C: asked later, whether anything was charged since now."""
+
+    def entries() -> int:
+        return sum(len(book.account(name).entries) for name in book.datasets())
+
+    before = entries()
+
+    def state() -> str:
+        if entries() == before:
+            return "Nothing was charged. Run it again to go on."
+        return (
+            "The ledger has been charged, and what was paid for may not have been written. Run it "
+            "again: it costs nothing more."
+        )
+
+    return state
+
+
 def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as the text of a CSV file."""
     file = io.StringIO()
@@ -72,19 +95,29 @@ def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return file.getvalue()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: a full disk or a crash leaves the old one as it was."""
+def write_text(path: Path, text: str, mode: int | None = None) -> None:
+    """Write a file whole or not at all: a full disk or a crash leaves the old one as it was.
+
+    `mode` says who may read it; by default whoever could before, or as this process makes files.
+    """
     try:
-        _write(Path(os.path.realpath(path)), text.encode())
+        _write(Path(os.path.realpath(path)), text.encode(), mode)
     except OSError as problem:
         raise checks.InvalidInput(f"Cannot write {path}: {problem.strerror}") from None
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_inside(path: Path, text: str) -> None:
+    """Write what was made from own rows without noise: for its owner alone, also where a file that
+    others could read was there."""
+    write_text(path, text, 0o600)
+
+
+def _write(path: Path, data: bytes, mode: int | None) -> None:
     if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
         path.write_bytes(data)
         return
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    if mode is None:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
     replace_file(path, data, mode)
 
 

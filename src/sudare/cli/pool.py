@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from sudare.cli.console import AsJson, err, out, print_json
+from sudare.cli.console import AsJson, err, on_interrupt, out, print_json
 from sudare.cli.options import (
+    AGAIN,
     LedgerUrl,
     MaybeRows,
     StudyFile,
@@ -21,6 +22,7 @@ from sudare.cli.options import (
     Unattended,
     keyring,
     tell_reading,
+    whether_charged,
     write_text,
 )
 from sudare.foundations import checks
@@ -188,17 +190,20 @@ def pool_run(
             tell_reading(data, pool.study)
         take_part = site.take_part_unattended if unattended else site.take_part
         silence = warnings.catch_warnings(action="ignore" if unattended else None)
-        try:
-            with silence, Ledger(url) as book:
+        with silence, Ledger(url) as book:
+            # How far it is may depend on rows: for jobs, the same is said whenever it is.
+            charged = whether_charged(book)
+
+            def state() -> str:
+                return AGAIN if unattended else f"{charged()} {pool.status().sentence}"
+
+            with on_interrupt(state):
                 while True:
                     found = take_part(data, pool, book, signing, home=plan.absolute().parent)
                     if not watch or found.state == "done":
                         break
                     err.print(found.sentence, style="dim")
                     time.sleep(every)
-        except KeyboardInterrupt:
-            err.print("Stopped. Run it again to go on: nothing is charged twice.", style="yellow")
-            found = pool.status()
     except PoolInvalid as problem:
         err.print(Text.assemble(("Refused:", "red"), f" {problem}"), soft_wrap=True)
         raise typer.Exit(REFUSED) from None

@@ -1,16 +1,18 @@
 """Commands about releases: make one, verify some, explain one. Parse, call, print."""
 
 import os
+import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from sudare.cli.console import AsJson, err, out, print_json, printable
+from sudare.cli.console import AsJson, busy, err, number, on_interrupt, out, print_json, printable
 from sudare.cli.options import (
+    AGAIN,
     LedgerUrl,
     MaybeRows,
     OwnKey,
@@ -19,9 +21,13 @@ from sudare.cli.options import (
     Unattended,
     keyring,
     tell_reading,
+    whether_charged,
 )
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
+
+if TYPE_CHECKING:
+    from sudare.site import ReleasePlan
 
 REFUSED = 3
 
@@ -74,11 +80,21 @@ def release(
         )
     if not unattended:
         tell_reading(data, described)
-    publish = site.publish_unattended if unattended else site.publish
-    # A library's warning about some numbers would tell of them.
-    silence = warnings.catch_warnings(action="ignore" if unattended else None)
-    with Ledger(url) as book, silence:
-        done = publish(data, described, book, signing, party=party, place=to)
+    with Ledger(url) as book:
+        common: dict[str, Any] = {"party": party, "place": to}
+        if unattended:
+            # A library's warning about some numbers would tell of them; so would a stage.
+            with warnings.catch_warnings(action="ignore"), on_interrupt(lambda: AGAIN):
+                done = site.publish_unattended(data, described, book, signing, **common)
+        else:
+            with on_interrupt(whether_charged(book)), busy(f"Releasing {data}") as pause:
+
+                def warn(planned: "ReleasePlan") -> None:
+                    if planned.hardly_useful:
+                        pause()
+                        _warn(planned)
+
+                done = site.publish(data, described, book, signing, before=warn, **common)
     if as_json:
         print_json(
             {
@@ -92,6 +108,25 @@ def release(
     again = " (it existed: nothing new was spent)" if done.repeated else ""
     out.print(f"Released to {done.address}{again}.")
     out.print(done.sentence)
+
+
+def _warn(planned: "ReleasePlan") -> None:
+    """Before ε is spent on next to nothing; a person is asked."""
+    worst = max(planned.in_units, key=lambda each: each.noise_std / each.scale, default=None)
+    noise = ""
+    if worst is not None and worst.noise_std >= worst.scale:
+        noise = (
+            f" The noise on the {worst.unit} alone would be {worst.noise_std:.3g}, where a value "
+            f"differs from the centre by {worst.scale:.3g}."
+        )
+    err.print(
+        f"Warning: from {planned.n} rows others can learn next to nothing.{noise} "
+        f"ε = {planned.study.privacy.epsilon:g} is spent all the same.",
+        style="yellow",
+        soft_wrap=True,
+    )
+    if err.is_terminal and sys.stdin.isatty() and not typer.confirm("Spend it?", err=True):
+        raise checks.InvalidInput("Nothing was spent")
 
 
 def verify(
@@ -175,7 +210,7 @@ def explain(
     out.print(table)
 
 
-def _show_preview(planned: Any, as_json: bool) -> None:
+def _show_preview(planned: "ReleasePlan", as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -183,6 +218,10 @@ def _show_preview(planned: Any, as_json: bool) -> None:
                 "numbers": planned.numbers,
                 "noise_std": planned.noise_std,
                 "radius": planned.radius,
+                "in_units": [
+                    each._asdict() | {"scale": number(each.scale)} for each in planned.in_units
+                ],
+                "hardly_useful": planned.hardly_useful,
                 "sentence": planned.sentence,
             }
         )
@@ -192,6 +231,13 @@ def _show_preview(planned: Any, as_json: bool) -> None:
         f"standard deviation about {planned.noise_std:.3g} (in the release's own units). No row "
         "was read."
     )
+    if planned.in_units:
+        table = Table("feature", "noise on", "standard deviation")
+        for each in planned.in_units:
+            table.add_row(each.feature, each.unit, f"{each.noise_std:.3g}")
+        out.print(table)
+    if planned.hardly_useful:
+        out.print("Others could learn next to nothing from it.", style="yellow")
     out.print(planned.sentence)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sudare.site._identity import open_data, own_receipts
     from sudare.site._measures import WORDS
     from sudare.site._model import Model, Story, load_model
-    from sudare.site._plan import ReleasePlan, make_learner
+    from sudare.site._plan import FeatureNoise, ReleasePlan, make_learner
     from sudare.site._planning import LearningPlan, plan_learning
     from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
     from sudare.site._pooling import take_part, take_part_unattended
@@ -33,6 +33,7 @@ __all__ = [
     "Checked",
     "Described",
     "Evaluation",
+    "FeatureNoise",
     "LearningPlan",
     "Model",
     "PartyStatus",
@@ -81,7 +82,7 @@ _LATER = {
     "_identity": ("open_data", "own_receipts"),
     "_measures": ("WORDS",),
     "_model": ("Model", "Story", "load_model"),
-    "_plan": ("ReleasePlan", "make_learner"),
+    "_plan": ("FeatureNoise", "ReleasePlan", "make_learner"),
     "_planning": ("LearningPlan", "plan_learning"),
     "_pool": ("PartyStatus", "Pool", "PoolStatus", "new_plan"),
     "_pooling": ("take_part", "take_part_unattended"),

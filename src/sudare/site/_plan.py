@@ -4,9 +4,10 @@ It is made once, from the study and the number of rows, and handed on to whoever
 the ledger (its price), the learner, the certificate, and those who verify the release later.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -18,13 +19,26 @@ from sudare.learners import (
     PrivateLogisticRegression,
     PrivateRidge,
 )
-from sudare.study import Study
+from sudare.study import Feature, Study
 
 SIGNS = (-1.0, 1.0)
 """How rows are labelled inside; the study says what the two stand for."""
 EDITION = 2
 """Of the calibrations that decide the noise. The first, which certificates do not name, had up to
 half as much noise again for the same promise (CHANGELOG.md, **Privacy**)."""
+_FEW = 10
+"""Rows from which no statistic is usually published, noise or not."""
+
+
+class FeatureNoise(NamedTuple):
+    """What the noise of a release comes to for one feature, in the study's own units."""
+
+    feature: str
+    unit: str
+    """Of what the noise is on."""
+    noise_std: float
+    scale: float
+    """What to compare it with: how far a value of the column is from its centre, by the study."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,51 @@ class ReleasePlan:
         """The promise, in words."""
         return str(account([self.event], self.study.privacy.delta))
 
+    @cached_property
+    def in_units(self) -> tuple[FeatureNoise, ...]:
+        """The noise on each column's mean or share (moments), or on each coefficient.
+
+        A release of moments without a constant feature says nothing of means: then nothing is told.
+        """
+        study, contract = self.study, self.study.contract
+        if self.radius is not None:
+            ratios = study.task == "classification"
+            what = "log-odds" if ratios else study.target.column
+            size = 1.0 if ratios else study.target_reach
+            return tuple(
+                FeatureNoise(
+                    each.name,
+                    what if _is_flag(each) else f"{what} for 1 of {each.column}",
+                    self.noise_std * size / each.scale,
+                    math.inf,  # a coefficient has no such size
+                )
+                for each in study.features
+            )
+        if contract.constant == 0:
+            return ()
+        # Sums are in units of the longest row, and a mean is the sum with the constant feature.
+        longest = contract.row_norm**2 + contract.constant**2
+        mean_std = self.noise_std * longest / (self.n * contract.constant)
+        root = math.sqrt(contract.features)  # by which the study divides all features
+        return tuple(
+            FeatureNoise(
+                each.name,
+                "share of rows" if _is_flag(each) else f"mean of {each.column}",
+                mean_std * each.scale,
+                each.scale / root,
+            )
+            for each in study.features
+        )
+
+    @property
+    def hardly_useful(self) -> bool:
+        """Whether others can learn next to nothing from it: so few rows, or so much noise."""
+        few = self.n < max(_FEW, self.study.contract.dimension + 1)
+        if self.radius is not None:
+            root = math.sqrt(self.study.contract.dimension)
+            return few or self.noise_std * root >= self.radius
+        return few or any(each.noise_std >= each.scale for each in self.in_units)
+
     @property
     def parameters(self) -> dict[str, float | int | str | bool | None]:
         """What a certificate says of how the release was made; whoever verifies computes it too."""
@@ -81,6 +140,11 @@ class ReleasePlan:
             "row_norm": self.study.privacy.row_norm,
         }
         return told if self.edition is None else told | {"edition": self.edition}
+
+
+def _is_flag(feature: Feature) -> bool:
+    """Whether it is 0 or 1: a category, or an indicator of what is missing."""
+    return feature.category is not None or feature.name.endswith(" missing")
 
 
 def make_learner(study: Study) -> Any:

@@ -47,10 +47,21 @@ class Published:
 
 
 def publish(
-    source: Any, study: Study, ledger: Ledger, key: SigningKey, *, party: str, place: str
+    source: Any,
+    study: Study,
+    ledger: Ledger,
+    key: SigningKey,
+    *,
+    party: str,
+    place: str,
+    before: Callable[[ReleasePlan], None] = lambda planned: None,
 ) -> Published:
-    """Make, sign and write this party's release; asked again, write the same one again."""
-    return _publish(read_table, source, study, ledger, key, party, place)
+    """Make, sign and write this party's release; asked again, write the same one again.
+
+    `before` is called once all is ready and before anything is spent, with what is going to be
+    spent on; if it raises, nothing was. It is not called for a release that has been paid for.
+    """
+    return _publish(read_table, source, study, ledger, key, party, place, before)
 
 
 def publish_unattended(
@@ -62,7 +73,7 @@ def publish_unattended(
     number of rows that were opened in the ledger (`sudare.study.read_every_row`). From data that
     fit, it makes the release that `publish` makes.
     """
-    return _publish(read_every_row, source, study, ledger, key, party, place)
+    return _publish(read_every_row, source, study, ledger, key, party, place, lambda planned: None)
 
 
 def _publish(
@@ -73,6 +84,7 @@ def _publish(
     key: SigningKey,
     party: str,
     place: str,
+    before: Callable[[ReleasePlan], None],
 ) -> Published:
     dataset, fingerprint, block = read_charged(read, source, study, ledger)
     planned = ReleasePlan.of(study, len(block.rows))
@@ -88,6 +100,7 @@ def _publish(
         )
         receipt = None
     if receipt is None:
+        before(planned)
         receipt = ledger.spend(dataset, planned.event, request=requests[-1], purpose=purpose)
     sentence = str(account([receipt.event], study.privacy.delta))
 
