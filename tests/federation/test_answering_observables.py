@@ -32,6 +32,7 @@ from sudare.releases import LearnerRelease, Release
 from sudare.site import load_model
 from sudare.study import Study, raw_content, read_study
 from tests.site.clinics import CLASSES, NUMBERS, write_patients, write_stays
+from tests.support.soak import times
 
 KINDS = {
     "classes from moments": (CLASSES.format(model="moments", epsilon=4.0), write_patients),
@@ -251,15 +252,17 @@ def extreme(honest: bytes, folder: Path, study: Study, key: SigningKey, size: fl
     return data
 
 
+PAIRS = times(6, 60)
 few = settings(
     phases=[Phase.explicit, Phase.generate],
-    max_examples=15,
+    max_examples=PAIRS,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 choice = st.integers(0, 6)
 
 
+@pytest.mark.soak(tries=f"{PAIRS} pairs of tables")
 @few
 @given(LINES, LINES, choice, st.booleans())
 @example(b"120,50,m,yes,x", b"120,50,m,no,x", 0, True)
@@ -279,6 +282,7 @@ def test_answers_to_a_server_are_the_same_for_all_neighbours(
         assert CANARY not in (node.folder / "federation.log").read_text()
 
 
+@pytest.mark.soak(tries=f"{PAIRS} pairs of tables")
 @few
 @given(TYPED, TYPED, choice)
 def test_answers_from_a_parquet_file_too(
@@ -290,6 +294,7 @@ def test_answers_from_a_parquet_file_too(
     assert (first["released"]["status"], first["done"][1]["status"]) == ("released", "done")
 
 
+@pytest.mark.soak(tries=f"{PAIRS} pairs of tables")
 @few
 @given(LINES, LINES, choice, st.booleans())
 @example(b"120,50,m,yes,x", b"120,50,m,no,x", 1, True)

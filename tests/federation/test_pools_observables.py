@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sudare import site
@@ -24,6 +24,7 @@ from tests.federation.test_answering_observables import (
     CANARY,
     GARBAGE,
     LINES,
+    PAIRS,
     ROWS,
     Consortium,
     Node,
@@ -119,7 +120,8 @@ def pooling(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return make(tmp_path_factory.mktemp("pooling"), request.param)
 
 
-@settings(few, max_examples=10)
+@pytest.mark.soak(tries=f"{PAIRS} pairs of tables")
+@few
 @given(LINES, LINES, st.sampled_from([0, 2**45, 2**61]), st.booleans())
 @example(b"120,50,m,yes,x", b"120,50,m,no,x", 0, True)
 @example(b"120,50,m,yes,x", b"120,50,m," + CANARY.encode() + b",x", 0, False)

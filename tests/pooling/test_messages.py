@@ -113,7 +113,7 @@ def test_a_key_that_anyone_can_compute_with_is_refused_before_anything_is_spent(
         (ANSWERED, {"theta": (1.0, 1.0, 1.0)}, "Clinic A was evaluated where"),
         (LATER, {"theta": ()}, "Clinic A was evaluated where"),
         (LATER, {"theta": (1.0, math.nan, 1.0)}, "Clinic A was evaluated where"),
-        (LATER, {"theta": (1.0, math.inf, 1.0)}, "Clinic A was evaluated where"),
+        (LATER, {"theta": (1.0, -math.inf, math.nan)}, "Clinic A was evaluated where"),
         (LATER, {"theta": (16.0, 0.1, 0.0)}, "Clinic A was evaluated where"),
         (LATER, {"theta": (0.0,) * 4}, "Clinic A was evaluated where"),
         (ANSWERED, {"plan": "0" * 64}, "Clinic A signed belongs to another plan"),

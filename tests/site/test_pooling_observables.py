@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from sudare import site
 from sudare.ledger import Ledger
 from sudare.study import raw_content
-from tests.federation.test_answering_observables import LINES
+from tests.federation.test_answering_observables import LINES, PAIRS
 from tests.site.clinics import CLASSES, counts
 from tests.site.desks import Desk, desks
 from tests.support.commands import command
@@ -57,7 +57,8 @@ def seen(template: Path, row: bytes) -> list[Any]:
         return [*found, sorted(files)]
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.soak(tries=f"{PAIRS} pairs of tables")
+@settings(max_examples=PAIRS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LINES, LINES)
 @example(b"130,50,m,yes,x", b"130,50,m,perhaps,x")
 @example(b"130,50,m,yes,x", b"inf,nan,\xff,,")

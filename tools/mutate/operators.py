@@ -272,5 +272,8 @@ def _is_text(node: ast.expr) -> bool:
 
 def _text(node: ast.AST) -> str:
     """One line of it; of a compound statement its condition."""
-    lines = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).splitlines()
+    if isinstance(getattr(node, "body", None), list):
+        node = copy.copy(node)
+        node.body = [ast.Pass()]  # type: ignore[attr-defined]
+    lines = ast.unparse(node).splitlines()
     return next((line.strip() for line in lines if not line.startswith("@")), "")

@@ -47,60 +47,36 @@ class QuestionTerms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     delta: float
 
 
-class ReleaseQuestion(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="step",
-    tag="release",
+class _Question(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="step"
 ):
-    """Phase 1: hand over your release."""
+    """What a server may ask a node, about one study."""
 
     terms: QuestionTerms
+
+
+class ReleaseQuestion(_Question, frozen=True, kw_only=True, tag="release"):
+    """Phase 1: hand over your release."""
+
     protocol: str = PROTOCOL
 
 
-class BlendQuestion(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="step",
-    tag="blend",
-):
+class BlendQuestion(_Question, frozen=True, kw_only=True, tag="blend"):
     """Phase 2: here is everyone's; blend them with your rows."""
 
-    terms: QuestionTerms
     releases: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_RELEASES)]
     protocol: str = PROTOCOL
 
 
-class PoolJoinQuestion(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="step",
-    tag="pool-join",
-):
+class PoolJoinQuestion(_Question, frozen=True, kw_only=True, tag="pool-join"):
     """A pool begins: hand over your join."""
 
-    terms: QuestionTerms
     protocol: str = PROTOCOL
 
 
-class PoolAnswerQuestion(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="step",
-    tag="pool-answer",
-):
+class PoolAnswerQuestion(_Question, frozen=True, kw_only=True, tag="pool-answer"):
     """A pool goes on: here is all that was handed over so far; answer what can be answered."""
 
-    terms: QuestionTerms
     joins: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_RELEASES)]
     answers: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_ANSWERS)]
     protocol: str = PROTOCOL
