@@ -110,6 +110,35 @@ def test_a_new_key(folder: Path) -> None:
     store.close()
 
 
+def test_back_up_and_restore_as_documented(folder: Path) -> None:
+    ticket = json.loads(command(folder, "survey", "tickets", "survey.toml").out)
+    words = ["survey", "backup", "--store", "collector.db", "--out", "copy.db", "--with-keys"]
+    assert command(folder, *words).code == 0
+    assert stat.S_IMODE((folder / "copy.db").stat().st_mode) == 0o600
+    command(folder, "survey", "tickets", "survey.toml")  # handed out after the copy
+    (folder / "copy.db").rename(folder / "collector.db")
+    done = command(folder, "survey", "rotate-key", "--store", "collector.db")
+    assert (done.code, "Tickets handed out before stay good" in say(done)) == (0, True)
+    again = json.loads(command(folder, "survey", "tickets", "--store", "collector.db").out)
+    assert again["mark"] != ticket["mark"]
+
+
+def test_reopen(folder: Path) -> None:
+    """A collector was started on a machine whose clock was far ahead."""
+    survey = folder / "survey.toml"
+    begun = time.time() - 65
+    start = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun))
+    survey.write_text(SURVEY.replace("2026-01-01T00:00:00Z", start))
+    collector = opened(folder)
+    collector.clock = lambda: begun + 1000
+    assert len(collector.publish_due()) == 16
+    collector.close()
+    done = command(folder, "survey", "reopen", "survey.toml")
+    assert (done.code, say(done)) == (0, "Rounds 1 to 15 are open again.")
+    again = command(folder, "survey", "reopen", "survey.toml")
+    assert (again.code, "No round is closed" in say(again)) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,8 +1,13 @@
 """`/try` in a real browser: a visitor takes part, sees the coin, and keeps it."""
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -172,3 +177,60 @@ def test_enrolment_closed_and_collector_gone(browser: Browser, tmp_path: Path) -
         page.reload()
         expect(page.get_by_role("button", name="Take part")).to_be_disabled()
         expect(page.locator("#status")).to_contain_text("Nobody new")
+
+
+ELSEWHERE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
+<script type="importmap">{"integrity": {"%(url)s/client.js": "sha384-%(hash)s"}}</script>
+<p id="told">nothing</p>
+<script type="module">
+  const told = document.querySelector("#told");
+  try {
+    const { Client, MemoryStore } = await import("%(url)s/client.js");
+    const client = await Client.join("%(url)s", { store: new MemoryStore() });
+    await client.report(1);
+    told.textContent = client.pending.length ? "pending" : "reported";
+  } catch (problem) {
+    told.textContent = `refused: ${problem.name}`;
+  }
+</script>"""
+
+
+@contextmanager
+def another_site(text: str) -> Iterator[str]:
+    """A page of another origin."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_page_of_another_origin_imports_the_client(
+    browser: Browser, served: Served, right: bool
+) -> None:
+    module = served.http.get(f"{served.root}/client.js").content
+    digest = hashlib.sha384(module if right else b"another").digest()
+    text = ELSEWHERE % {"url": served.root, "hash": base64.b64encode(digest).decode()}
+    before = served.heard()
+    with another_site(text) as url:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(url)
+        expect(page.locator("#told")).not_to_have_text("nothing")
+        told = page.locator("#told").inner_text()
+        context.close()
+    assert told == ("reported" if right else "refused: TypeError")
+    assert served.heard() == before + int(right)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sudare.collector._opening import open_collector
+from sudare.collector import Store, StoreUnavailable, open_store
+from sudare.collector._opening import open_collector, open_existing
 from sudare.collector._settings import Secrets, Settings
 from sudare.foundations.checks import InvalidInput
 
@@ -90,3 +91,59 @@ def test_retention(tmp_path: Path) -> None:
     opened = open_collector(settings(tmp_path, retain=str(tmp_path / "raw")), Secrets())
     opened.collector.close()
     assert (tmp_path / "raw").is_dir()
+
+
+def test_a_refused_first_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="round_seconds"):
+        open_collector(settings(tmp_path, round_seconds=None), Secrets())
+    with pytest.raises(InvalidInput, match="grace"):
+        open_collector(settings(tmp_path, grace_seconds=600.0), Secrets())
+    assert [each.name for each in tmp_path.iterdir()] == ["s.toml"]
+    open_collector(settings(tmp_path), Secrets()).collector.close()
+
+
+def test_a_refused_later_start_leaves_all_as_it_was(tmp_path: Path) -> None:
+    open_collector(settings(tmp_path), Secrets()).collector.close()
+    with pytest.raises(InvalidInput, match="belongs to the survey"):
+        open_collector(settings(tmp_path, SURVEY.replace("At home", "Else")), Secrets())
+    opened = open_collector(settings(tmp_path), Secrets())
+    assert not opened.started_now
+    opened.collector.close()
+
+
+def test_a_store_that_is_there_needs_no_survey_file(tmp_path: Path) -> None:
+    opened = open_collector(settings(tmp_path), Secrets())
+    opened.collector.issue(3)
+    opened.collector.close()
+    again = open_existing(str(tmp_path / "c.db"), Secrets())
+    assert again.survey == opened.survey
+    assert again.collector.status().tickets == 3
+    again.collector.close()
+    with pytest.raises(InvalidInput, match="There is no store"):
+        open_existing(str(tmp_path / "none.db"), Secrets())
+    assert not (tmp_path / "none.db").exists()
+    open_store(str(tmp_path / "bare.db")).close()
+    with pytest.raises(InvalidInput, match="holds no survey"):
+        open_existing(str(tmp_path / "bare.db"), Secrets())
+
+
+def test_a_store_that_starts_up_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL refuses connections while it recovers."""
+    tries: list[str] = []
+    waits: list[float] = []
+
+    def starting(place: str) -> Store:
+        tries.append(place)
+        if len(tries) < 4:
+            raise StoreUnavailable("the database system is starting up")
+        return open_store(place)
+
+    monkeypatch.setattr("sudare.collector._opening.open_store", starting)
+    monkeypatch.setattr("sudare.collector._opening.time.sleep", waits.append)
+    open_collector(settings(tmp_path), Secrets(), patience=60.0).collector.close()
+    assert (len(tries), len(waits)) == (4, 3)
+    tries.clear()
+    with pytest.raises(StoreUnavailable, match="starting up"):
+        open_collector(settings(tmp_path), Secrets())

@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sudare.collector._retention import RAW, SURVEY_KEY, Retention
+from sudare.collector._retention import RAW, SURVEY_KEY, Retention, recount
 from sudare.counting import Survey, read_survey
 from sudare.foundations import checks
+from tests.collector.kit import Clock, a_collector, a_survey, due
 
 SURVEY = Survey(name="at home", rounds=4, epsilon=1.0)
 
@@ -50,3 +51,44 @@ def test_the_survey_is_kept_beside_its_reports(tmp_path: Path) -> None:
     Retention(tmp_path, SURVEY)
     with pytest.raises(checks.InvalidInput, match="another survey"):
         Retention(tmp_path, Survey(name="other", rounds=4, epsilon=1.0))
+
+
+def test_many_small_files_become_one(tmp_path: Path) -> None:
+    keep = Retention(tmp_path, SURVEY)
+    for number in range(59):
+        keep.write(f"{number:012d}-a", [raw((number, 0, 3, 1))])
+    keep.compact()
+    assert len(list(tmp_path.glob("*.parquet"))) == 59
+    keep.write(f"{59:012d}-a", [raw((59, 0, 3, 1))])
+    keep.compact()
+    (file,) = tmp_path.glob("*.parquet")
+    assert pq.read_table(file)["serial"].to_pylist() == list(range(60))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert pq.read_schema(file).metadata[SURVEY_KEY] == SURVEY.digest().hex().encode()
+
+
+def test_reports_wait_for_others_before_they_get_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey, clock = a_survey(), Clock()
+    keep = Retention(tmp_path / "kept", survey)
+    collector = a_collector(str(tmp_path / "c.db"), survey, clock, retain=keep)
+    data = due(survey, collector.issue(80), 0)
+
+    def files() -> int:
+        return len(list(keep.folder.glob("*.parquet")))
+
+    for at in range(10):
+        collector.count(data[at * 29 : (at + 1) * 29])
+        collector.publish_due()
+    assert files() == 0
+    monkeypatch.setattr("sudare.collector._engine._MOVE_SECONDS", 0.0)
+    collector.publish_due()
+    assert files() == 1
+    monkeypatch.undo()
+    collector.count(data[10 * 29 :])
+    collector.publish_due()
+    assert files() == 1
+    collector.close()
+    assert files() == 2
+    assert recount(keep.folder, survey).reporters.tolist() == [20, 0, 0, 0]

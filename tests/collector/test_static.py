@@ -1,5 +1,7 @@
 """Files for browsers: only those, and only from here."""
 
+import base64
+import hashlib
 import json
 import re
 import socket
@@ -7,9 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from sudare import __version__
 from sudare.collector._openapi import description
-from sudare.collector._static import FOLDER
+from sudare.collector._static import FOLDER, client_module
 from tests.collector.served import Served, serving
+from tests.support import ROOT
 from tests.support.waiting import PATIENCE
 
 
@@ -24,7 +28,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     [
         ("/", "dashboard.html", "text/html; charset=utf-8"),
         ("/try", "try.html", "text/html; charset=utf-8"),
-        ("/client.js", "client.js", "text/javascript; charset=utf-8"),
         ("/pages/sudare.css", "sudare.css", "text/css; charset=utf-8"),
         ("/pages/icon.svg", "icon.svg", "image/svg+xml"),
     ],
@@ -77,3 +80,26 @@ def test_the_description(served: Served) -> None:
     answer = served.http.get(f"{served.root}/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == json.loads(json.dumps(description()))
+
+
+def test_the_client_loads_nothing_else(served: Served) -> None:
+    """A module's own imports would need headers of their own, and a hash of their own."""
+    answer = served.http.get(f"{served.root}/client.js", headers={"origin": "https://a.example"})
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.content == client_module()
+    assert not re.search(r"^\s*import\b|\bimport\(", answer.text, re.MULTILINE)
+    again = served.http.get(
+        f"{served.root}/client.js", headers={"if-none-match": answer.headers["etag"]}
+    )
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_package_for_npm() -> None:
+    folder = ROOT / "deploy" / "npm"
+    assert (folder / "client.js").read_bytes() == client_module(), "python -m tools.client"
+    package = json.loads((folder / "package.json").read_text())
+    assert package["version"] == __version__
+    assert {package["exports"]["."], *package["files"]} == {"./client.js", "client.js"}
+    hash_ = base64.b64encode(hashlib.sha384(client_module()).digest()).decode()
+    assert f"sha384-{hash_}" in (folder / "README.md").read_text()

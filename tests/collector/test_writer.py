@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sudare.collector import StoreUnavailable
 from sudare.collector._writer import Full, Writer
+from sudare.counting import Ticket
 from tests.support.waiting import PATIENCE
 
 SIZE = 29
@@ -22,6 +23,8 @@ class Store:
 
     def __init__(self) -> None:
         self.groups: list[int] = []
+        self.issues: list[int] = []
+        self.tickets = 0
         self.threads: set[int] = set()
         self.gate = threading.Event()
         self.gate.set()
@@ -34,6 +37,14 @@ class Store:
         if self.failure is not None:
             raise self.failure
         return np.frombuffer(records[::SIZE], np.uint8)
+
+    def issue(self, count: int) -> list[Ticket]:
+        assert self.gate.wait(PATIENCE)
+        self.issues.append(count)
+        if self.failure is not None:
+            raise self.failure
+        self.tickets += count
+        return [Ticket(b"", serial, b"") for serial in range(self.tickets - count, self.tickets)]
 
 
 class Watcher:
@@ -215,5 +226,35 @@ def test_an_answer_that_nobody_waits_for() -> None:
         job.cancel()
         store.gate.set()
         assert await writer.count(record(0), 1) == b"\0"
+
+    play(scene)
+
+
+def test_tickets_asked_for_together_are_numbered_together() -> None:
+    async def scene(writer: Writer, store: Store) -> None:
+        store.gate.clear()
+        first = asyncio.create_task(writer.issue(1))
+        await asyncio.sleep(0)
+        rest = [asyncio.create_task(writer.issue(1 + n % 2)) for n in range(40)]
+        await asyncio.sleep(0)
+        store.gate.set()
+        tickets = [await first, *[await each for each in rest]]
+        assert [len(each) for each in tickets] == [1, *[1 + n % 2 for n in range(40)]]
+        serials = [own.serial for each in tickets for own in each]
+        assert sorted(serials) == list(range(61))
+
+    store, _ = play(scene)
+    assert sum(store.issues) == 61
+    assert len(store.issues) <= 3
+
+
+def test_tickets_that_could_not_be_numbered() -> None:
+    async def scene(writer: Writer, store: Store) -> None:
+        store.failure = StoreUnavailable("disk")
+        for each in [asyncio.create_task(writer.issue(1)) for _ in range(3)]:
+            with pytest.raises(StoreUnavailable):
+                await each
+        store.failure = None
+        assert len(await writer.issue(2)) == 2
 
     play(scene)

@@ -1,6 +1,7 @@
 """Commands for running a survey. Parse, call, print."""
 
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from rich.text import Text
 from sudare.cli.console import out
 from sudare.collector import (
     OPTIONS,
+    STORE_VARIABLE,
     Option,
     Secrets,
     Settings,
@@ -165,12 +167,50 @@ def reopen(
     out.print(f"{which} open again.")
 
 
+@surveys.command("backup")
+def backup(
+    to: Annotated[Path, typer.Option("--out", help="The copy, readable by its owner only.")],
+    with_keys: Annotated[
+        bool, typer.Option("--with-keys", help="With the ticket keys, even if nothing wraps them.")
+    ] = False,
+    store: StoreUrl = None,
+) -> None:
+    """Copy a store in a file, also while its collector runs.
+
+    Ticket keys are in the copy if SUDARE_COLLECTOR_KEY wraps them. If not, they are left out unless
+    you say --with-keys: whoever reads them can make tickets.
+
+    [bold]Example:[/bold] sudare survey backup --store collector.db --out copy.db
+    """
+    from sudare.collector import back_up
+
+    place = store or os.environ.get(STORE_VARIABLE)
+    if not place:
+        raise checks.InvalidInput("Name the store with --store")
+    whole = back_up(place, to, with_keys=with_keys)
+    out.print(f"Copied to {to}.")
+    if not whole:
+        out.print(
+            "It holds no ticket keys: restored from it, tickets handed out before are worth "
+            "nothing. For a copy with them say --with-keys, and keep it secret."
+        )
+
+
 @contextmanager
 def _opened(survey: str | None, config: Path | None, store: str | None) -> "Iterator[Opened]":
-    from sudare.collector import open_collector
+    """The store, with the survey that is named or, if there is one already, its own."""
+    from sudare.collector import open_collector, open_existing
 
-    settings = read_settings(config, {"survey": survey, "store": store})
-    opened = open_collector(settings, Secrets(read_secrets().key))
+    key = Secrets(read_secrets().key)
+    if survey is None and config is None:
+        place = store or os.environ.get(STORE_VARIABLE)
+        if not place:
+            raise checks.InvalidInput(
+                "Expected a survey's TOML file, or with --store a store that has its survey"
+            )
+        opened = open_existing(place, key)
+    else:
+        opened = open_collector(read_settings(config, {"survey": survey, "store": store}), key)
     try:
         yield opened
     finally:
@@ -199,8 +239,6 @@ def _output(to: Path | None) -> Iterator[Any]:
 
 
 def _private(path: str, flags: int) -> int:
-    import os
-
     return os.open(path, flags, 0o600)
 
 

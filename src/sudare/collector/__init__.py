@@ -21,9 +21,10 @@ from sudare.collector._engine import (
     StoreUnavailable,
     Verdict,
 )
-from sudare.collector._opening import Opened, open_collector
+from sudare.collector._opening import Opened, open_collector, open_existing
 from sudare.collector._settings import (
     OPTIONS,
+    STORE_VARIABLE,
     Option,
     Secrets,
     Settings,
@@ -33,6 +34,7 @@ from sudare.collector._settings import (
 from sudare.collector.stores import Store, open_store
 
 if TYPE_CHECKING:
+    from sudare.collector._backup import back_up
     from sudare.collector._board import promise
     from sudare.collector._load import Load, simulate_clients
     from sudare.collector._messages import issued
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENGINES",
     "OPTIONS",
+    "STORE_VARIABLE",
     "SURVEY_FILE",
     "Addresses",
     "Collector",
@@ -56,9 +59,11 @@ __all__ = [
     "Store",
     "StoreUnavailable",
     "Verdict",
+    "back_up",
     "bind_store",
     "issued",
     "open_collector",
+    "open_existing",
     "open_store",
     "promise",
     "read_secrets",
@@ -70,6 +75,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "_backup": ("back_up",),
     "_board": ("promise",),
     "_load": (
         "Load",

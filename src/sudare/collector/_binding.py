@@ -29,9 +29,9 @@ def bind_store(
     """
     kept = store.meta().get("survey")
     if kept is None:
-        started = _started(survey, round_seconds, time.time() if now is None else now)
+        begun = started(survey, round_seconds, time.time() if now is None else now)
         values = {
-            "survey": msgspec.json.encode(started, order="sorted"),
+            "survey": msgspec.json.encode(begun, order="sorted"),
             "enrolment": b"open",
             FORGOTTEN: b"0",
         }
@@ -51,7 +51,8 @@ def bind_store(
     return serves
 
 
-def _started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
+def started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
+    """The survey with its start: now, if it names none."""
     if survey.start is not None:
         return survey
     if round_seconds is None:
@@ -59,6 +60,6 @@ def _started(survey: Survey, round_seconds: float | None, now: float) -> Survey:
             "Expected the survey's start and round_seconds, or round_seconds to start it now"
         )
     start = datetime.fromtimestamp(math.ceil(now * 1000) / 1000, UTC)
-    started = msgspec.structs.replace(survey, start=start, round_seconds=round_seconds)
-    schedule(started)  # before the store is bound to times that cannot be
-    return started
+    begun = msgspec.structs.replace(survey, start=start, round_seconds=round_seconds)
+    schedule(begun)  # before the store is bound to times that cannot be
+    return begun

@@ -51,6 +51,8 @@ _SHOWN = 1000
 """Open rounds that `status` lists at most: with a long `late` there may be many."""
 _MOVED_BYTES = 8 << 20
 """Raw reports moved into one file."""
+_MOVE_SECONDS = 60.0
+"""How long raw reports that are fewer wait in the store for others to share their file."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ class Collector:
             raise checks.InvalidInput("Expected the schedule of this survey")
         self.store, self.schedule, self.beta, self.clock = store, schedule, beta, clock
         self._retain = retain
+        self._moved, self._kept_bytes = time.monotonic(), 0
         self._once = self.survey.slots == 1 and self.survey.method not in ("rappor", "tree")
         self._lock = threading.Lock()
         self._refused: Counter[str] = Counter()
@@ -271,7 +274,7 @@ class Collector:
         """Save what is not yet saved and give the store free."""
         with suppress(StoreUnavailable):
             self.refresh()
-            self._tidy()
+            self._tidy(last=True)
         self.store.close()
 
     def _count(self, reports: NDArray[np.void]) -> NDArray[np.uint8]:
@@ -304,6 +307,7 @@ class Collector:
         if group.serials.size:
             if self._retain is not None:
                 group = group._replace(raw=_raw(reports[pick], group.cells))
+                self._kept_bytes += 0 if group.raw is None else group.raw.nbytes
             verdicts[pick] = told = self.store.count(group)
             self._show(group.rounds[told == _COUNTED])
         return verdicts
@@ -371,19 +375,29 @@ class Collector:
             self._changed |= self._history.put(self.store.rows(start, beyond))
         self._sealed = self._progress.sealed
 
-    def _tidy(self) -> None:
+    def _tidy(self, last: bool = False) -> None:
         """Housekeeping; what fails is done the next time."""
         try:
             with self._watched():
                 self.store.tidy()
-                while self._retain is not None and (kept := self.store.raw(_MOVED_BYTES)):
-                    batches = [reports for _, reports in kept]
-                    # By number and content: other reports never take a file's place.
-                    digest = hashlib.sha256(b"".join(batches)).hexdigest()[:16]
-                    self._retain.write(f"{kept[0][0]:012d}-{digest}", batches)
-                    self.store.drop_raw([number for number, _ in kept])
+                waited = time.monotonic() >= self._moved + _MOVE_SECONDS
+                if self._retain is not None and (
+                    last or waited or self._kept_bytes >= _MOVED_BYTES
+                ):
+                    self._move(self._retain)
         except (OSError, StoreUnavailable):
             self._reachable = False
+
+    def _move(self, retain: "Retention") -> None:
+        """Raw reports out of the store, into files."""
+        while kept := self.store.raw(_MOVED_BYTES):
+            batches = [reports for _, reports in kept]
+            # By number and content: other reports never take a file's place.
+            digest = hashlib.sha256(b"".join(batches)).hexdigest()[:16]
+            retain.write(f"{kept[0][0]:012d}-{digest}", batches)
+            self.store.drop_raw([number for number, _ in kept])
+        retain.compact()
+        self._moved, self._kept_bytes = time.monotonic(), 0
 
     @contextmanager
     def _watched(self) -> Iterator[None]:

@@ -93,6 +93,8 @@ class TicketKeys:
         self._secrets: list[bytes] = []
         self._offices: list[TicketOffice] = []
         self._read()
+        if self._secrets and not self._secrets[-1]:
+            self.rotate()  # restored from a copy without keys
 
     def issue(self, count: int) -> list[Ticket]:
         """Tickets that nobody has; their numbers are durable."""
@@ -135,8 +137,10 @@ class TicketKeys:
             return False
         self._secrets = [each.secret for each in ranges]
         self._firsts = np.array([each.first for each in ranges], np.uint64)
+        # Where a copy left the key out, a new one, by which no ticket is good.
         self._offices = [
-            open_office(self._survey, unwrap(secret, self._key)) for secret in self._secrets
+            open_office(self._survey, unwrap(secret, self._key) if secret else new_key())
+            for secret in self._secrets
         ]
         return True
 

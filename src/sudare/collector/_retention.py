@@ -13,6 +13,7 @@ Spark (extra `spark`). A report that stands in two files, as after a restored ba
 that is decided by ticket and slot.
 """
 
+import hashlib
 import importlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ from sudare.storage.files import replace_file
 RAW = np.dtype([("serial", "<i8"), ("slot", "<i4"), ("cell", "<i4"), ("bit", "i1")])
 """One raw report, as the store keeps it until it is moved."""
 SURVEY_KEY = b"sudare.survey"
+_SMALL, _MANY = 1 << 20, 60
+"""So many files of fewer bytes become one."""
 SURVEY_FILE = "survey.toml"
 """Beside the reports, the survey they are for, with its start."""
 
@@ -54,9 +57,26 @@ class Retention:
         """Put batches of `RAW` records into one file; they are safe on disk when this returns."""
         records = np.frombuffer(b"".join(batches), RAW)
         columns = {field: np.ascontiguousarray(records[field]) for field in RAW.names or ()}
-        table = pa.table(columns).replace_schema_metadata(self._metadata)
+        return self._write(name, pa.table(columns))
+
+    def compact(self) -> None:
+        """Many small files into one. Cut short by a crash it leaves reports in two files, which
+        count once."""
+        files = sorted(self.folder.glob("*.parquet"))
+        small = [file for file in files if file.stat().st_size < _SMALL]
+        if len(small) < _MANY:
+            return
+        names = hashlib.sha256("".join(file.name for file in small).encode()).hexdigest()[:16]
+        self._write(
+            f"{small[0].stem.partition('-')[0]}-{names}",
+            pa.concat_tables(pq.read_table(file) for file in small),
+        )
+        for file in small:
+            file.unlink(missing_ok=True)
+
+    def _write(self, name: str, table: pa.Table) -> Path:
         whole = pa.BufferOutputStream()
-        pq.write_table(table, whole, compression="zstd")
+        pq.write_table(table.replace_schema_metadata(self._metadata), whole, compression="zstd")
         file = self.folder / f"{name}.parquet"
         replace_file(file, whole.getvalue().to_pybytes(), 0o600)
         return file

@@ -206,7 +206,10 @@ async def issue_tickets(service: "Service", request: Request) -> Response:
         if not service.collector.status().enrolment:
             raise Refusal("enrolment_closed")
         service.admit_enrolment(request.scope)
-    tickets = await _written(service, service.collector.issue, count)
+    try:
+        tickets = await service.writer.issue(count)
+    except StoreUnavailable:
+        raise Refusal("unavailable") from None
     service.metrics.tickets.inc(count)
     answer = msgspec.json.encode(Tickets([issued(each) for each in tickets]))
     return Response(answer, 201, _NOT_STORED, JSON)
@@ -298,7 +301,7 @@ async def _sent(
         raise Refusal("wrong_type")
     try:
         return decode(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # the second for keys that are not UTF-8
         raise Refusal("malformed") from None
 
 

@@ -79,13 +79,20 @@ def run(settings: Settings, secrets: Secrets, ready: Callable[[Opened, Addresses
         return
     sockets = listen(settings)
     try:
-        opened = open_collector(settings, secrets, make_token=sys.stdout.isatty())
+        opened = _open(settings, secrets)
     except BaseException:
         for each in sockets:
             each.close()
         raise
     addresses = addresses_of(sockets)
     _run(settings, opened, sockets, lambda: ready(opened, addresses))
+
+
+def _open(settings: Settings, secrets: Secrets, make_token: bool | None = None) -> Opened:
+    if make_token is None:
+        make_token = sys.stdout.isatty()
+    patience = settings.store_seconds if settings.shares_store else 0.0
+    return open_collector(settings, secrets, make_token=make_token, patience=patience)
 
 
 def addresses_of(sockets: Sockets) -> Addresses:
@@ -255,7 +262,7 @@ def _run_workers(
 ) -> None:
     """Start the workers, and end with the first that ends."""
     # Checked once here, with a clear message, rather than by every worker.
-    opened = open_collector(settings, secrets, make_token=sys.stdout.isatty())
+    opened = _open(settings, secrets)
     opened.collector.close()
     _bind("port", settings.host, settings.port).close()
     first = listen(settings, worker=0)
@@ -300,7 +307,7 @@ def _work(settings: Settings, secrets: Secrets, sockets: Sockets, parent: int) -
     """One of several workers."""
     _end_with(parent)
     monitoring.configure(settings.log_format, settings.log_level)
-    _run(settings, open_collector(settings, secrets), sockets, lambda: None)
+    _run(settings, _open(settings, secrets, make_token=False), sockets, lambda: None)
 
 
 def _end_with(parent: int) -> None:

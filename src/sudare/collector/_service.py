@@ -144,11 +144,14 @@ class Service:
             looked = time.monotonic()
             try:
                 changed = await self.writer.run(self.collector.publish_due)
-            except StoreUnavailable:
+            except StoreUnavailable as problem:
                 if not failing:
                     failing = True
                     monitoring.say(
-                        "store", "The store cannot be used: trying again", logging.WARNING
+                        "store",
+                        f"The store cannot be used, trying again: {problem}",
+                        logging.WARNING,
+                        reason=str(problem),
                     )
                 await asyncio.sleep(_TICK_SECONDS)
             except Exception as problem:

@@ -102,6 +102,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 400_000
     header_seconds: Annotated[float, option("For a request's head, and idle")] = 10.0
     body_seconds: Annotated[float, option("For a request's body, in all")] = 20.0
+    store_seconds: Annotated[float, option("How long to wait for a store that is starting up")] = (
+        60.0
+    )
     stop_seconds: Annotated[float, option("For an orderly end, at most")] = 10.0
 
     log_format: Annotated[Format, option("json, text, or auto: text on a terminal")] = "auto"
@@ -124,6 +127,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
         checks.non_negative(
             late_seconds=self.late_seconds,
+            store_seconds=self.store_seconds,
             tickets_per_minute=self.tickets_per_minute,
             tickets_per_second_overall=self.tickets_per_second_overall,
             reports_per_second=self.reports_per_second,

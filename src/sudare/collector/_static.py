@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 JSON = "application/json"
 FOLDER = Path(__file__).parent / "pages"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9]+)+", re.ASCII)
+_CLIENT = ("rules.js", "client.js")
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./pages/rules\.js";\n', re.MULTILINE)
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -42,8 +44,10 @@ async def try_page(service: "Service", request: Request) -> Response:
 
 
 async def client(service: "Service", request: Request) -> Response:
-    """The browser's client, an ES module."""
-    return _answer(request, "client.js")
+    """The browser's client, one ES module that loads nothing else."""
+    files = tuple((FOLDER / name, (FOLDER / name).lstat().st_mtime_ns) for name in _CLIENT)
+    data, tag = _client(files)
+    return tagged(request, tag, lambda: data, _TYPES[".js"])
 
 
 async def page_file(service: "Service", request: Request) -> Response:
@@ -64,6 +68,20 @@ def tagged(request: Request, tag: str, body: Callable[[], bytes], media: str) ->
     answer = Response(body(), headers=headers)
     answer.headers["content-type"] = media
     return answer
+
+
+def client_module() -> bytes:
+    """The client and the rules it goes by, in one: what pages of other origins import."""
+    rules, own = ((FOLDER / name).read_text(encoding="utf-8") for name in _CLIENT)
+    alone = _IMPORT.sub("", own, count=1)
+    joined = re.sub(r"^export (?=[a-z])", "", rules, flags=re.MULTILINE)
+    return f"{alone.rstrip()}\n\n{joined}\nexport {{ pack }};\n".encode()
+
+
+@lru_cache(maxsize=4)
+def _client(files: tuple[tuple[Path, int], ...]) -> tuple[bytes, str]:
+    data = client_module()
+    return data, _tag(data)
 
 
 def _answer(request: Request, name: str) -> Response:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from sudare.collector import monitoring
 from sudare.collector._engine import StoreUnavailable
+from sudare.collector._messages import MOST_TICKETS
+from sudare.counting import Ticket
 
 _LARGEST_GROUP = 50_000
 """Reports committed together at most, unless one batch alone has more."""
@@ -32,6 +34,8 @@ class Counts(Protocol):
     """What is needed of a `Collector`."""
 
     def count(self, records: bytes) -> NDArray[np.uint8]: ...
+
+    def issue(self, count: int) -> list[Ticket]: ...
 
 
 class Watcher(Protocol):
@@ -57,6 +61,7 @@ class Writer:
         self._max_pending = max_pending
         self._pending: deque[_Waiting] = deque()
         self._jobs: deque[Callable[[], None]] = deque()
+        self._wanted: deque[tuple[int, asyncio.Future[list[Ticket]]]] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._rung = False
         self._closing = False
@@ -76,6 +81,13 @@ class Writer:
         self._pending.append(_Waiting(records, count, answer))
         self._ring()
         return answer
+
+    async def issue(self, count: int) -> list[Ticket]:
+        """New tickets; what is asked for while a commit runs is numbered in one transaction."""
+        answer: asyncio.Future[list[Ticket]] = self._loop.create_future()
+        self._wanted.append((count, answer))
+        self._ring()
+        return await answer
 
     async def run(self, job: Callable[..., T], *arguments: Any) -> T:
         """Call this in the writer's thread, before the reports that wait."""
@@ -105,12 +117,14 @@ class Writer:
             self._bell.put(None)
 
     def _work(self) -> None:
-        while not (self._closing and not self._jobs and not self._pending):
+        while not (self._closing and not (self._jobs or self._wanted or self._pending)):
             self._bell.get()
             self._rung = False  # before looking: what comes after this rings again
-            while self._jobs or self._pending:
+            while self._jobs or self._wanted or self._pending:
                 if self._jobs:
                     self._jobs.popleft()()
+                elif self._wanted:
+                    self._issue()
                 else:
                     self._commit()
 
@@ -133,6 +147,23 @@ class Writer:
             monitoring.fault("count", problem)
             self._watcher.failed(expected=False)
         self._loop.call_soon_threadsafe(self._answer, group, size, verdicts)
+
+    def _issue(self) -> None:
+        wanted: list[tuple[int, asyncio.Future[list[Ticket]]]] = []
+        total = 0
+        while self._wanted and (not wanted or total + self._wanted[0][0] <= MOST_TICKETS):
+            wanted.append(self._wanted.popleft())
+            total += wanted[-1][0]
+        try:
+            tickets = self._collector.issue(total)
+        except BaseException as problem:
+            for _, answer in wanted:
+                self._loop.call_soon_threadsafe(_fail, answer, problem)
+            return
+        at = 0
+        for count, answer in wanted:
+            self._loop.call_soon_threadsafe(_succeed, answer, tickets[at : at + count])
+            at += count
 
     def _answer(self, group: list[_Waiting], size: int, verdicts: bytes | None) -> None:
         self.waiting -= size

@@ -282,3 +282,67 @@ def test_raw_reports_that_were_moved_are_overwritten(
     store.drop_raw([number])
     store.close()
     assert kept[:32] not in Path(file).read_bytes()
+
+
+def test_an_empty_file_is_no_fresh_survey(file: str) -> None:
+    """It is what a disk leaves of a store when it loses it."""
+    Path(file).touch()
+    with pytest.raises(InvalidInput, match=r"empty file.*restore it from a backup"):
+        open_store(file)
+    assert Path(file).stat().st_size == 0
+
+
+def test_a_second_name_is_refused(file: str, tmp_path: Path) -> None:
+    """It would get past the lock, which goes by the name."""
+    store = open_store(file)
+    (tmp_path / "other.db").hardlink_to(file)
+    with pytest.raises(InvalidInput, match="another name"):
+        open_store(tmp_path / "other.db")
+    store.close()
+    with pytest.raises(InvalidInput, match="another name"):
+        open_store(file)
+    (tmp_path / "other.db").unlink()
+    open_store(file).close()
+
+
+@pytest.mark.parametrize("column", ["reporters", "ones", "control"])
+@pytest.mark.parametrize("bit", [0, 1, 6, 17, 40])
+def test_a_flipped_bit_of_a_count_is_noticed(file: str, column: str, bit: int) -> None:
+    store = open_store(file)
+    store.found({"survey": b"{}"}, b"secret")
+    for first in (0, 50, 90):
+        store.count(group(np.arange(first, first + 60)))
+    assert [each.tolist() for each in store.counts(np.array([0, 1]))] == [[150, 0], [150, 0]]
+    store.close()
+    with closing(sqlite3.connect(file)) as damaged:
+        (value,) = damaged.execute(f"SELECT {column} FROM counts").fetchone()
+        damaged.execute(f"UPDATE counts SET {column} = ?", (value ^ (1 << bit),))
+        damaged.commit()
+    store = open_store(file)
+    for _ in range(2):  # counting on does not hide it
+        with pytest.raises(StoreUnavailable, match="damaged: restore it from a backup"):
+            store.counts(np.array([0]))
+        store.count(group([500 + _]))
+    store.close()
+
+
+def test_a_store_of_the_first_format_gets_controls(file: str) -> None:
+    store = open_store(file)
+    store.found({"survey": b"{}"}, b"secret")
+    store.count(group([1, 2, 3]))
+    store.close()
+    with closing(sqlite3.connect(file)) as old:
+        old.execute("ALTER TABLE counts DROP COLUMN control")
+        old.execute("PRAGMA user_version = 1")
+        old.commit()
+    store = open_store(file)
+    store.count(group([4]))
+    assert [each.tolist() for each in store.counts(np.array([0]))] == [[4], [4]]
+    store.close()
+    with closing(sqlite3.connect(file)) as new:
+        new.execute("UPDATE counts SET ones = 3")
+        new.commit()
+    store = open_store(file)
+    with pytest.raises(StoreUnavailable):
+        store.counts(np.array([0]))
+    store.close()

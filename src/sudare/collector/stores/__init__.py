@@ -265,6 +265,9 @@ class Store(ABC):
             chosen = self._numbers(np.array(numbers, np.int64))
             run(f"DELETE FROM collector_raw WHERE number {self._among}", chosen)
 
+    def discard(self) -> None:  # noqa: B027  (a database is not made here)
+        """Leave nothing behind, if this call of `open_store` made the store: nobody has used it."""
+
     @abstractmethod
     def close(self) -> None: ...
 

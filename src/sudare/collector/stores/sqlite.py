@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from sudare.collector.stores import (
     KEPT_BANKS,
     Closing,
+    Counts,
     Group,
     Progress,
     Run,
@@ -53,7 +54,14 @@ CHUNK = 1 << 13
 """Bytes of a bitmap that are stored together."""
 _CHUNK_BITS = 16
 _BITS = np.left_shift(1, np.arange(8)).astype(np.uint8)
-_FORMAT = 1
+_FORMAT = 2
+_NEW = ".new"
+"""A store that is being made."""
+_P, _REPORTERS, _ONES, _CELL = 2_147_483_647, 1_000_003, 8_191, 131
+_CONTROL = f"(reporters * {_REPORTERS} + ones * {_ONES} + cell * {_CELL}) % {_P}"
+"""What a row of counts must have beside it. It is added up by itself, and never worked out from the
+row again: so a number that the disk has changed does not fit from then on. No flipped bit fits, of
+other damage one in two thousand millions."""
 _APPLICATION = 0x5DA4EC0
 _FOLD_BYTES = 4 << 20
 _EMPTY_SECONDS = 10.0
@@ -88,9 +96,13 @@ class SQLite(Store):
                 f"{path} is in use by {holder}: a store in a file serves one collector at a time; "
                 "for several, use PostgreSQL"
             ) from None
+        self._made = not self._path.exists()
         try:
+            self._check_file()
             self._open()
         except BaseException:
+            if self._made:
+                self._remove()
             self.close()
             raise
 
@@ -159,6 +171,10 @@ class SQLite(Store):
                     break
             return found
 
+    def discard(self) -> None:
+        if self._made:
+            self._remove()
+
     def close(self) -> None:
         """Give the file free."""
         with suppress(AttributeError, sqlite3.Error):
@@ -166,6 +182,53 @@ class SQLite(Store):
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
+
+    def _remove(self) -> None:
+        with suppress(AttributeError, sqlite3.Error):
+            self._db.close()
+        for ending in ("", "-wal", "-shm", _NEW):
+            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        lock_file(self._path).unlink(missing_ok=True)
+
+    def _check_file(self) -> None:
+        """What is not a store, and what two names lead to, is not opened."""
+        if self._made:
+            self._make()
+            return
+        try:
+            seen = self._path.stat()
+        except OSError:
+            return  # opening it says why
+        if seen.st_nlink > 1:
+            raise checks.InvalidInput(
+                f"{self.place} has another name (a hard link), under which another collector could "
+                "use it: remove the other name, or copy the file"
+            )
+        if seen.st_size == 0:
+            raise checks.InvalidInput(
+                f"{self.place} is an empty file, and no store: restore it from a backup. To begin "
+                "a new survey, remove the file"
+            )
+
+    def _make(self) -> None:
+        """An empty store, there whole or not at all."""
+        new = self._path.with_name(self._path.name + _NEW)
+        try:
+            new.unlink(missing_ok=True)
+            database = sqlite.connect(new)
+            try:
+                with sqlite.transaction(database):
+                    sqlite.run_script(database, SCHEMA)
+                    database.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    database.execute(f"PRAGMA user_version = {_FORMAT}")
+            finally:
+                database.close()
+            new.rename(self._path)
+        except sqlite.FAULTS as problem:
+            new.unlink(missing_ok=True)
+            raise self._explained(problem) from None
+        except OSError as problem:
+            raise self._explained(sqlite3.OperationalError(str(problem.strerror))) from None
 
     def _open(self) -> None:
         try:
@@ -191,16 +254,16 @@ class SQLite(Store):
     def _check_format(self) -> None:
         ((application,),) = self._db.execute("PRAGMA application_id")
         ((version,),) = self._db.execute("PRAGMA user_version")
-        if application == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-            with sqlite.transaction(self._db):
-                sqlite.run_script(self._db, SCHEMA)
-                self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._db.execute(f"PRAGMA user_version = {_FORMAT}")
-        elif application != _APPLICATION or version > _FORMAT:
+        if application != _APPLICATION or version > _FORMAT:
             other = "is of a newer version" if application == _APPLICATION else "is something else"
             raise checks.InvalidInput(
                 f"Expected {self.place} to be a collector's store: it {other}"
             )
+        if version < 2:  # the first had no controls
+            with sqlite.transaction(self._db):
+                self._db.execute("ALTER TABLE counts ADD COLUMN control INTEGER")
+                self._db.execute(f"UPDATE counts SET control = {_CONTROL}")
+                self._db.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def _load(self) -> None:
         """What is kept in memory, from the file."""
@@ -305,6 +368,20 @@ class SQLite(Store):
                 raise
             self._written = True
 
+    def _counts(self, run: Run, cells: NDArray[np.int64]) -> tuple[Counts, Counts]:
+        chosen = self._numbers(cells)
+        wrong = run(
+            f"SELECT 1 FROM collector_counts WHERE cell {self._among} "
+            f"AND control IS NOT {_CONTROL} LIMIT 1",
+            chosen,
+        ).fetchone()
+        if wrong is not None:
+            raise StoreUnavailable(
+                f"{self.place}: a count does not fit its control number, so the file is damaged: "
+                "restore it from a backup"
+            )
+        return super()._counts(run, cells)
+
     def _numbers(self, numbers: NDArray[np.int64]) -> str:
         return msgspec.json.encode(numbers.tolist()).decode()
 
@@ -385,8 +462,9 @@ def firsts(serials: Serials, fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 _KEEP = "INSERT INTO groups (bank, width, serials) VALUES (?, ?, ?)"
 _ADD = (
-    "INSERT INTO counts VALUES (?, ?, ?) ON CONFLICT (cell) DO UPDATE "
-    "SET reporters = reporters + excluded.reporters, ones = ones + excluded.ones"
+    f"INSERT INTO counts VALUES (?1, ?2, ?3, (?2 * {_REPORTERS} + ?3 * {_ONES} + ?1 * {_CELL}) "
+    f"% {_P}) ON CONFLICT (cell) DO UPDATE SET reporters = reporters + ?2, ones = ones + ?3, "
+    f"control = (control + ?2 * {_REPORTERS} + ?3 * {_ONES}) % {_P}"
 )
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -395,7 +473,9 @@ CREATE TABLE progress (
     only INTEGER PRIMARY KEY CHECK (only = 0),
     published INTEGER NOT NULL, sealed INTEGER NOT NULL, smoother BLOB NOT NULL
 );
-CREATE TABLE counts (cell INTEGER PRIMARY KEY, reporters INTEGER NOT NULL, ones INTEGER NOT NULL);
+CREATE TABLE counts (
+    cell INTEGER PRIMARY KEY, reporters INTEGER NOT NULL, ones INTEGER NOT NULL, control INTEGER
+);
 CREATE TABLE groups (
     number INTEGER PRIMARY KEY, bank INTEGER NOT NULL, width INTEGER NOT NULL, serials BLOB NOT NULL
 );
