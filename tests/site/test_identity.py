@@ -1,5 +1,6 @@
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
@@ -130,7 +131,7 @@ def changed(data: Path, to: Path, rows: int) -> Path:
 def test_nearly_the_same_rows_need_a_word(tmp_path: Path) -> None:
     data = opened(tmp_path)
     near, key = changed(data, tmp_path / "near.csv", 5), new_key()
-    out = {"party": "A", "place": str(tmp_path / "out")}
+    out: Any = {"party": "A", "place": str(tmp_path / "out")}
     with Ledger(tmp_path / "a.db") as ledger:
         with pytest.raises(PrivacyError, match="Most of these rows are in the ledger already"):
             site.open_data(near, STUDY, ledger, "fresh", 3.0, 1e-5)

@@ -334,7 +334,7 @@ def test_nobody_s_rows_count_twice(tmp_path: Path) -> None:
     finish(smaller)
     for desk in made[1:]:
         with Ledger(desk.folder / "ledger.db") as ledger:
-            settings = {"party": desk.name, "place": pool.place}
+            settings: Any = {"party": desk.name, "place": pool.place}
             site.publish(desk.data, pool.study, ledger, desk.key, **settings)
     checked = site.collect([pool.place], pool.keyring, pool.study)
     assert sum(each.trusted is not None for each in checked) == 2 + 3

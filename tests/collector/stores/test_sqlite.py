@@ -309,7 +309,7 @@ def test_a_second_name_is_refused(file: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bit", [0, 1, 6, 17, 40])
 def test_a_flipped_bit_of_a_count_is_noticed(file: str, column: str, bit: int) -> None:
     store = open_store(file)
-    store.found({"survey": b"{}"}, b"secret")
+    store.initialise({"survey": b"{}"}, b"secret")
     for first in (0, 50, 90):
         store.count(group(np.arange(first, first + 60)))
     assert [each.tolist() for each in store.counts(np.array([0, 1]))] == [[150, 0], [150, 0]]
@@ -328,7 +328,7 @@ def test_a_flipped_bit_of_a_count_is_noticed(file: str, column: str, bit: int) -
 
 def test_a_store_of_the_first_format_gets_controls(file: str) -> None:
     store = open_store(file)
-    store.found({"survey": b"{}"}, b"secret")
+    store.initialise({"survey": b"{}"}, b"secret")
     store.count(group([1, 2, 3]))
     store.close()
     with closing(sqlite3.connect(file)) as old:
