@@ -22,7 +22,7 @@ HERE = ENGINES if os.environ.get("SUDARE_SPARK") else ("duckdb",)
 @pytest.fixture(params=HERE)
 def engine(request: pytest.FixtureRequest) -> Any:
     if request.param == "spark":
-        debian.require("java", "openjdk-17-jre-headless")
+        debian.require("java", "default-jre-headless")
     return request.param
 
 

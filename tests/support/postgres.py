@@ -80,7 +80,7 @@ def _binary(command: str) -> str:
     """Debian keeps the server's commands out of the way of the path."""
     found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{command}"))
     if not found and shutil.which(command) is None:
-        debian.require("psql", _PACKAGE)
+        debian.require("pg_ctlcluster", _PACKAGE)  # psql may be there without the server
         found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{command}"))
     return str(found[-1]) if found else debian.require(command, _PACKAGE)
 
