@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sudare.estimation import NoisySums
+from sudare.estimation import NoisySums, _propagation
 from sudare.estimation._forms import Form
 from sudare.estimation._propagation import (
     FEW,
@@ -68,3 +68,30 @@ def test_a_correlation_needs_spreads_four_deviations_above_zero(
     found = correlation(known, Form(0.0, {(0, 1): 1.0}), pairs[0], pairs[1], 1.0)
     assert (NARROW not in reasons(found)) == told
     assert (found.least, found.most) == (-1.0, 1.0)
+
+
+def test_a_correlation_counts_what_is_of_second_order_in_both_spreads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """d√(vw) = ½√(w/v)·dv + ½√(v/w)·dw, and the second orders of dv and dw are independent."""
+    moments = np.array([[0.25, 0.15, 0.0], [0.15, 0.64, 0.0], [0.0, 0.0, 0.75**2]])
+    known, seen = sums(moments, 6.0), []
+    pairs = []
+    for k, far in ((0, 1 / 0.75), (1, 2 / 0.75)):
+        mean = Form(0.0, {(k, 2): far})
+        pairs.append(Paired(mean, Spread.of(known, Form(0.0, {(k, k): 1.0}), mean, Form(1.0))))
+
+    def remember(*parts: float) -> tuple[float, float, float]:
+        seen.append(parts)
+        return 0.0, 0.0, 0.0
+
+    monkeypatch.setattr(_propagation, "fieller", remember)
+    correlation(known, Form(0.0, {(0, 1): 1.0}), pairs[0], pairs[1], 1.96)
+    ((_, size, _, variance, _, _),) = seen
+    v, w = (pair.spread for pair in pairs)
+    assert size == pytest.approx(math.sqrt(v.value * w.value))
+    ratios = [math.sqrt(w.value / v.value) / 2, math.sqrt(v.value / w.value) / 2]
+    linear = known.variance(v.linear * ratios[0] + w.linear * ratios[1])
+    second = v.second * ratios[0] ** 2 + w.second * ratios[1] ** 2
+    assert variance == pytest.approx(linear + second)
+    assert second > 0.01 * linear  # else nothing would be seen
