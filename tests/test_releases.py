@@ -10,38 +10,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sudare.foundations.checks import InvalidInput
-from sudare.foundations.privacy import ConcentratedEvent, PureEvent
 from sudare.releases import Contract, LearnerRelease, MomentsRelease, Release, shortening
+from tests.exchange import releases as samples
 
 CLASSIFY = Contract(features=2, row_norm=2.0, constant=0.5, classes=("ill", "well"))
 PREDICT = Contract(features=2, row_norm=2.0, target_bound=10.0)
 
 
 def learner(**changed: Any) -> LearnerRelease:
-    settings: dict[str, Any] = {
-        "party": "Clinic A",
-        "contract": CLASSIFY,
-        "n": 50,
-        "event": PureEvent(1.0),
-        "noise_std": 0.5,
-        "coefficients": (1.0, -0.1, 2.0**-40),
-        "radius": 4.0,
-        "slack": 0.01,
-    }
-    return LearnerRelease(**settings | changed)
+    numbers = {"contract": CLASSIFY, "coefficients": (1.0, -0.1, 2.0**-40), "radius": 4.0}
+    return samples.learner(**{**numbers, "noise_std": 0.5, "slack": 0.01, **changed})
 
 
 def moments(**changed: Any) -> MomentsRelease:
-    settings: dict[str, Any] = {
-        "party": "Clinic B",
-        "contract": CLASSIFY,
-        "n": 50,
-        "event": ConcentratedEvent(0.5),
-        "noise_std": 2.0,
-        "cross": (10.0, -3.0, 1.0),
-        "gram": (20.0, 1.0, 2.0, 15.0, 3.0, 10.0),
-    }
-    return MomentsRelease(**settings | changed)
+    sums = {"cross": (10.0, -3.0, 1.0), "gram": (20.0, 1.0, 2.0, 15.0, 3.0, 10.0)}
+    return samples.moments(**{"party": "Clinic B", "contract": CLASSIFY, **sums, **changed})
 
 
 def test_a_contract_knows_its_task_and_its_sizes() -> None:
