@@ -66,8 +66,8 @@ COMMANDS = {
     "survey": Listed(
         "collector", "Look after a survey whose collector is stopped, or shares PostgreSQL."
     ),
-    "keys": Listed("setup", "Make a key that signs your releases."),
-    "trust": Listed("setup", "Decide whose releases to accept."),
+    "keys": Listed("people", "Make and show a key that signs your releases."),
+    "trust": Listed("people", "Decide whose releases to accept."),
     "study": Listed("setup", "Write and check the public contract of a study."),
     "ledger": Listed("setup", "Open, show, export and rekey the privacy budget of data sets."),
     "federation": Listed(

@@ -15,8 +15,8 @@ from sudare.storage.files import replace_file
 
 if TYPE_CHECKING:
     from sudare.exchange import Keyring
-    from sudare.study import Study
     from sudare.ledger import Ledger
+    from sudare.study import Study
 
 StudyFile = Annotated[Path, typer.Option("--study", help="The study's TOML file.")]
 _KINDS = 'CSV, Parquet, Excel, OpenDocument, SAS, SPSS or Stata file, or "duckdb:FILE?SELECT …".'
