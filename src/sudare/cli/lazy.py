@@ -86,7 +86,8 @@ COMMANDS = {
         "counting", "Find out beforehand what a count, or learning together, will be worth."
     ),
     "simulate": Listed(
-        "counting", "Run a count on made-up or recorded people, in here or over HTTP."
+        "counting",
+        "Made-up people: run a count on them, in here or over HTTP; write a hospital's file.",
     ),
 }
 
