@@ -212,6 +212,13 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 run_python(block, namespace)
             elif block.language == "console":
                 run_console(block)
+            elif named := re.fullmatch(r'title="([\w.-]+)"', block.mark):
+                Path(named[1]).write_text(block.text)  # the file of this name
+
+
+def test_the_tutorial_for_statisticians_needs_no_python() -> None:
+    page = DOCS / "tutorials" / "five-hospitals.md"
+    assert {block.language for block in blocks(page)} == {"console", "toml", "r"}
 
 
 def run_python(block: Block, namespace: dict[str, object]) -> None:
@@ -222,6 +229,8 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
 
 def run_console(block: Block) -> None:
     for line in block.text.replace("\\\n", "").splitlines():
+        if line.startswith("$ cd "):
+            os.chdir(line.removeprefix("$ cd "))  # monkeypatch.chdir goes back in the end
         if not line.startswith(("$ sudare", PAPERS)):
             continue
         code, told = run_line(line[2:])

@@ -1,6 +1,5 @@
 import json
 import shutil
-import stat
 from typing import Any
 
 import pytest
@@ -9,16 +8,6 @@ from sudare.foundations.privacy import GaussianEvent, PureEvent
 from sudare.ledger import Ledger
 from tests.support import ROOT
 from tests.support.commands import command
-
-
-def test_keys_are_secret_and_fingerprints_are_shown(desk: Any) -> None:
-    key = desk.folder / "key0.json"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert "exists" in desk.run("keys", "new", "key0.json")
-    trusted = json.loads(desk.run("trust", "list", "--json"))
-    assert [each["name"] for each in trusted] == [f"Clinic {k}" for k in range(6)]
-    assert "Clinic 3" in desk.run("trust", "list")
-    assert "another key" in desk.run("trust", "add", "Clinic 0", "1.pub")
 
 
 def test_a_study_is_drafted_from_names_alone_and_checked(desk: Any) -> None:

@@ -13,13 +13,16 @@ from sudare.cli.clients import simulate_clients
 from sudare.cli.console import AsJson, Seed, number, out, print_json, progress
 from sudare.cli.models import plan_learn
 from sudare.cli.sparks import sparks
+from sudare.cli.tour import simulate_patients
 from sudare.foundations import checks
 
 if TYPE_CHECKING:
     from sudare.counting import Plan, Simulation, Survey
 
 plans = typer.Typer(help="Find out beforehand what a count, or learning together, will be worth.")
-simulations = typer.Typer(help="Run a count on made-up or recorded people, in here or over HTTP.")
+simulations = typer.Typer(
+    help="Made-up people: run a count on them, in here or over HTTP; write a hospital's file."
+)
 
 _BAR = 20
 _SIGNALS = ("constant", "sine", "step", "walk", "independent")
@@ -40,6 +43,7 @@ def register(app: typer.Typer) -> None:
     plans.command("learn")(plan_learn)
     app.add_typer(plans, name="plan", no_args_is_help=True)
     simulations.command("clients")(simulate_clients)
+    simulations.command("patients")(simulate_patients)
     app.add_typer(simulations, name="simulate", no_args_is_help=True)
 
 

@@ -7,6 +7,7 @@ help only. These stand in `COMMANDS`; a test holds them equal to what the module
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
@@ -26,6 +27,10 @@ COMMANDS = {
     "demo": Listed(
         "tour",
         "A tour with made-up people: learn together, count, audit. Takes about a minute.",
+    ),
+    "init": Listed(
+        "project",
+        "Lay out a folder for a study: your key, whom you trust, and what the commands take in it.",
     ),
     "account": Listed(
         "claims", "Add up what several releases about the same people cost together."
@@ -66,8 +71,8 @@ COMMANDS = {
     "survey": Listed(
         "collector", "Look after a survey whose collector is stopped, or shares PostgreSQL."
     ),
-    "keys": Listed("setup", "Make a key that signs your releases."),
-    "trust": Listed("setup", "Decide whose releases to accept."),
+    "keys": Listed("people", "Make and show a key that signs your releases."),
+    "trust": Listed("people", "Decide whose releases to accept."),
     "study": Listed("setup", "Write and check the public contract of a study."),
     "ledger": Listed("setup", "Open, show, export and rekey the privacy budget of data sets."),
     "federation": Listed(
@@ -81,9 +86,14 @@ COMMANDS = {
         "counting", "Find out beforehand what a count, or learning together, will be worth."
     ),
     "simulate": Listed(
-        "counting", "Run a count on made-up or recorded people, in here or over HTTP."
+        "counting",
+        "Made-up people: run a count on them, in here or over HTTP; write a hospital's file.",
     ),
 }
+
+
+PROJECT = "sudare.toml"
+"""Says what commands take in a folder (`sudare.cli.project`)."""
 
 
 @cache
@@ -93,7 +103,27 @@ def _registered(module: str) -> Any:
     import_module(f"sudare.cli.{module}").register(whole)
     group = typer.main.get_command(whole)
     assert isinstance(group, TyperGroup)
+    for each in group.commands.values():
+        _tell_what_was_taken(each)
     return group.commands
+
+
+def _tell_what_was_taken(command: Any) -> None:
+    """Let a command say what it takes from the folder's project, just before it runs."""
+    if isinstance(command, TyperGroup):
+        for each in command.commands.values():
+            _tell_what_was_taken(each)
+        return
+    invoke = command.invoke
+
+    def told(ctx: Any) -> Any:
+        if ctx.default_map:
+            from sudare.cli.project import say_what_was_taken
+
+            say_what_was_taken(ctx)
+        return invoke(ctx)
+
+    command.invoke = told
 
 
 class _Imported(Mapping[str, Any]):
@@ -134,6 +164,12 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is going to run."""
+        """The command that is going to run, with what the project of this folder has for it."""
         name, listed, rest = super().resolve_command(ctx, args)
-        return name, listed and self.commands[name or ""], rest
+        if listed is None:
+            return name, None, rest
+        if Path(PROJECT).is_file() and not ctx.resilient_parsing:
+            from sudare.cli.project import read_project
+
+            ctx.default_map = read_project(Path(PROJECT)).defaults()
+        return name, self.commands[name or ""], rest

@@ -1,4 +1,4 @@
-"""Commands before the first release: keys, trust, studies, ledgers. Parse, call, print."""
+"""Commands before the first release: studies, ledgers. Parse, call, print."""
 
 import json
 from pathlib import Path
@@ -15,77 +15,22 @@ from sudare.cli.options import (
     MaybeRows,
     Rows,
     StudyFile,
-    TrustFile,
     tell_reading,
     write_text,
 )
 from sudare.foundations import checks
-from sudare.storage.files import read_text
 
 UNFIT = 3
 _SHOWN = 40
 
-keys = typer.Typer(help="Make a key that signs your releases.")
-trusted = typer.Typer(help="Decide whose releases to accept.")
 study = typer.Typer(help="Write and check the public contract of a study.")
 ledger = typer.Typer(help="Open, show, export and rekey the privacy budget of data sets.")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the whole."""
-    app.add_typer(keys, name="keys", no_args_is_help=True)
-    app.add_typer(trusted, name="trust", no_args_is_help=True)
     app.add_typer(study, name="study", no_args_is_help=True)
     app.add_typer(ledger, name="ledger", no_args_is_help=True)
-
-
-@keys.command("new")
-def keys_new(path: Annotated[Path, typer.Argument(help="Where to write the secret key.")]) -> None:
-    """Make a signing key. The file is secret; the line printed is for the others."""
-    from sudare.exchange import new_key
-
-    key = new_key()
-    key.save(path)
-    out.print(f"Secret key written to {path}: keep it to yourself, and keep a copy.")
-    out.print(Text.assemble("Fingerprint, to read to others: ", (key.public.spoken, "bold")))
-    out.print("Public key, to hand to others:")
-    print(key.public.to_text())
-
-
-@trusted.command("add")
-def trust_add(
-    name: Annotated[str, typer.Argument(help="What you call the party.")],
-    key: Annotated[str, typer.Argument(help="Their public key: the line, or a file with it.")],
-    trust: TrustFile = Path("trust.toml"),
-) -> None:
-    """Trust a party's key, after checking its fingerprint with them.
-
-    [bold]Example:[/bold] sudare trust add "Clinic A" clinic-a.pub --trust trust.toml
-    """
-    from sudare.exchange import Keyring, load_keyring, public_key
-
-    text = key if key.lstrip().startswith("{") else read_text(key)
-    made = public_key(text)
-    ring = (load_keyring(trust) if trust.exists() else Keyring()).with_key(name, made)
-    write_text(trust, ring.to_toml())
-    told = f"{trust} now trusts {name!r}. Fingerprint: "
-    out.print(Text.assemble(told, (made.spoken, "bold")))
-    out.print("Compare it with theirs, over the phone or in person.")
-
-
-@trusted.command("list")
-def trust_list(trust: TrustFile = Path("trust.toml"), as_json: AsJson = False) -> None:
-    """Show whom you trust."""
-    from sudare.exchange import load_keyring
-
-    ring = load_keyring(trust)
-    if as_json:
-        print_json([{"name": name, "fingerprint": key.fingerprint} for name, key in ring])
-        return
-    table = Table("party", "fingerprint")
-    for name, key in ring:
-        table.add_row(name, key.spoken)
-    out.print(table)
 
 
 @study.command("new")

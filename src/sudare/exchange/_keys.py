@@ -106,6 +106,13 @@ class Keyring:
             )
         return Keyring({**self._keys, name: key})
 
+    def without(self, name: str) -> "Keyring":
+        """With one trusted key less."""
+        if name not in self._keys:
+            known = ", ".join(repr(each) for each in self._keys) or "nobody"
+            raise checks.InvalidInput(f"{name!r} is not trusted here; those who are: {known}")
+        return Keyring({each: key for each, key in self if each != name})
+
     def to_toml(self) -> str:
         """The keyring as a file."""
         lines = ["# Whose releases are accepted. Check each fingerprint with its owner."]
@@ -138,6 +145,11 @@ def public_key(text: str | dict[str, Any]) -> PublicKey:
     """A public key from its line of JSON. Notes in it are dropped: only the key itself counts."""
     key = _import(text, "This is not a public key")
     return PublicKey(OKPKey.import_key(key.as_dict(private=False)))
+
+
+def is_secret(text: str) -> bool:
+    """Whether a key's text holds its secret part, too."""
+    return _import(text, "This is not a key").is_private
 
 
 def load_keyring(path: str | Path) -> Keyring:
