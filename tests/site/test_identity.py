@@ -285,7 +285,7 @@ def test_the_same_people_are_recognised_whatever_is_said_of_them(tmp_path: Path)
             site.open_data(later, study, ledger, "fresh", 3.0, 1e-5)
         site.open_data(strangers, study, ledger, "others", 3.0, 1e-5)
         same = reordered(first, tmp_path / "same.csv")
-        out = {"party": "A", "place": str(tmp_path / "out")}
+        out: dict[str, Any] = {"party": "A", "place": str(tmp_path / "out")}
         one = site.publish(first, study, ledger, new_key(), **out)
         assert site.publish(same, study, ledger, new_key(), **out).receipt.dataset == "people"
     assert "patient" in one.sentence
