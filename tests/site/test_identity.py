@@ -6,10 +6,11 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from sudare import site
-from sudare.exchange import new_key
+from sudare.exchange import Keyring, new_key
 from sudare.foundations.checks import InvalidInput, PrivacyError
+from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
-from sudare.study import Study
+from sudare.study import Study, parse_study
 from tests.site.clinics import classes, keyring, write_patients
 from tests.site.clinics import clinic as make_clinic
 from tests.support.commands import command
@@ -247,3 +248,63 @@ def test_blend_asks_for_what_tells_own_releases_from_others(tmp_path: Path) -> N
     told = command(tmp_path, *words, "--ledger", "A.db").out
     assert "made from these rows" in told
     assert "made from these rows" not in command(tmp_path, *words, "--released-nothing").out
+
+
+PERSONS = """
+name = "visits"
+[columns.age]
+low = 20
+high = 90
+[target]
+column = "ill"
+classes = ["no", "yes"]
+[person]
+column = "id"
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "patient"
+"""
+
+
+def visits(path: Path, ids: range, seed: int) -> Path:
+    rng = seeded(seed)
+    lines = [f"P{i // 2},{rng.uniform(20, 90):.2f},{'yes' if i % 3 else 'no'}" for i in ids]
+    path.write_text("id,age,ill\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_the_same_people_are_recognised_whatever_is_said_of_them(tmp_path: Path) -> None:
+    study = parse_study(PERSONS)
+    first = visits(tmp_path / "first.csv", range(200), 1)
+    later = visits(tmp_path / "later.csv", range(10, 210), 2)  # other values, most people the same
+    strangers = visits(tmp_path / "strangers.csv", range(1000, 1200), 3)
+    with Ledger(tmp_path / "a.db") as ledger:
+        site.open_data(first, study, ledger, "people", 3.0, 1e-5)
+        with pytest.raises(PrivacyError, match="Most of these people are in the ledger already"):
+            site.open_data(later, study, ledger, "fresh", 3.0, 1e-5)
+        site.open_data(strangers, study, ledger, "others", 3.0, 1e-5)
+        same = reordered(first, tmp_path / "same.csv")
+        out: dict[str, Any] = {"party": "A", "place": str(tmp_path / "out")}
+        one = site.publish(first, study, ledger, new_key(), **out)
+        assert site.publish(same, study, ledger, new_key(), **out).receipt.dataset == "people"
+    assert "patient" in one.sentence
+
+
+def test_the_certificate_says_what_was_agreed_on_about_rows(tmp_path: Path) -> None:
+    text = PERSONS.replace('name = "visits"', 'name = "visits"\nincomplete = "leave out"')
+    study, key = parse_study(text), new_key()
+    data = visits(tmp_path / "data.csv", range(100), 4)
+    data.write_text(data.read_text() + "P7,,yes\n")
+    with Ledger(tmp_path / "a.db") as ledger:
+        site.open_data(data, study, ledger, "people", 3.0, 1e-5)
+        site.publish(data, study, ledger, key, party="A", place=str(tmp_path / "out"))
+    ring = Keyring().with_key("A", key.public)
+    (checked,) = site.collect([str(tmp_path / "out")], ring, study)
+    assert checked.trusted is not None
+    certificate = checked.trusted.signed.certificate
+    assert checked.trusted.release.n == 50  # people, not rows
+    assert "left out" in str(certificate.parameters["incomplete_rows"])
+    assert "each patient, for all of their rows together" in str(certificate.parameters["person"])
+    (refused,) = site.collect([str(tmp_path / "out")], ring, parse_study(PERSONS))
+    assert refused.problem is not None

@@ -110,9 +110,11 @@ def study_check(
 def _show_check(data: str, found: Any, every: bool) -> None:
     if found.reading is not None:
         out.print(found.reading, style="yellow")
-    counts = Table("column", "missing", "below its bounds", "above", "do not fit", title="The data")
+    counts = Table(
+        "column", "missing", "below its bounds", "above", "other", "do not fit", title="The data"
+    )
     for each in found.columns:
-        numbers = (each.missing, each.below, each.above, each.misfits)
+        numbers = (each.missing, each.below, each.above, each.others, each.misfits)
         counts.add_row(each.column, *(str(number or "") for number in numbers))
     out.print(counts)
     for warning in found.warnings:

@@ -53,6 +53,11 @@ class Variables:
     def __init__(self, study: Study, sums: NoisySums) -> None:
         if sums.contract != study.contract:
             raise checks.InvalidInput("Expected sums of this study: their bounds are others")
+        if study.leaves_out:
+            raise checks.InvalidInput(
+                "Expected a study that says what stands in for missing values: with incomplete = "
+                '"leave out" the sums are about complete rows and gaps together'
+            )
         self.study, self.sums = study, sums
 
     @cached_property

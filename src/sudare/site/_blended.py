@@ -35,7 +35,7 @@ from sudare.site._model import (
 )
 from sudare.site._receiving import Checked, counted_once, shown_name
 from sudare.site._sources import seen_features, slopes_by_source
-from sudare.study import Block, Study, read_every_row, read_table
+from sudare.study import Block, Study, complete, read_every_row, read_table
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
@@ -268,10 +268,12 @@ def _assess(
     study: Study, rows: Array, targets: NDArray[Any], made: HedgedBlend
 ) -> Assessment | None:
     """Own model and blend on rows left out; None where there are too few rows to say."""
-    if len(rows) < _FEWEST_TO_ASSESS:
-        return None
     contract = made.received_.contract
     signs = contract.targets(targets)
+    kept = complete(study, rows)
+    if kept.sum() < _FEWEST_TO_ASSESS:
+        return None
+    rows, signs = rows[kept], signs[kept]
 
     def predictor(releases: Sequence[Release]) -> Any:
         def predict(train: Array, train_signs: Array, test: Array) -> Array:

@@ -15,7 +15,7 @@ from sudare.foundations.randomness import seeded
 from sudare.site._measures import Estimate, Name, estimate, of_classes, of_numbers, resampled
 from sudare.site._metrics import Array, Flags
 from sudare.site._model import Model
-from sudare.study import read_blocks
+from sudare.study import complete, read_blocks
 
 KEEP_INSIDE = "made from rows without noise: keep it inside"
 
@@ -95,9 +95,11 @@ def _predicted(model: Model, data: Any) -> tuple[Array, Array]:
     numbers = study.task == "regression"
     targets, predicted = [], []
     for rows, found in read_blocks(data, study):
-        if not len(rows):
-            continue
         assert found is not None
+        kept = complete(study, rows)
+        if not kept.any():
+            continue
+        rows, found = rows[kept], found[kept]
         if numbers:
             targets.append(study.target_middle + study.target_reach * found)
             predicted.append(model.predictions(rows))

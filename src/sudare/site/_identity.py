@@ -13,7 +13,7 @@ import numpy as np
 
 from sudare.foundations import checks
 from sudare.ledger import Account, Ledger, Mark, Prints
-from sudare.study import Block, Study, Terms, raw_content, read_every_row
+from sudare.study import Block, Study, Terms, persons_of, raw_content, read_every_row
 
 NO_BUDGET = (
     "These data have no budget yet: open them in the ledger with a cap first (sudare ledger open). "
@@ -21,6 +21,7 @@ NO_BUDGET = (
     "sudare ledger open … --same-people"
 )
 People = Literal["unknown", "same", "others"]
+_PERSONS = "people in column "
 _TERMS = Terms(epsilon=1.0, delta=1e-6)
 
 
@@ -45,13 +46,19 @@ def open_data(
     if people == "same" and name not in ledger.datasets():
         raise checks.InvalidInput(f"There is no data set {name!r} whose budget these could share")
     if name in ledger.datasets() and ledger.known(fingerprint) is None:
-        same = next((mark for mark, share in _alike(source, ledger, name) if share == 1.0), None)
+        alike = _alike(source, ledger, name)
+        rows = (
+            mark for mark, share in alike if not mark.reading.startswith(_PERSONS) and share == 1
+        )
+        same = next(rows, None)
         if same is not None or people == "same":
             ledger.admit(name, fingerprint, None if same is None else same.version)
     elif people != "others" and ledger.known(fingerprint) is None:
         _refuse_alike(source, ledger)
     account = ledger.open(name, fingerprint, epsilon, delta)
     known = ledger.known(fingerprint)
+    if study is not None and known is not None and study.person_column is not None:
+        _remember_persons(source, study, ledger, *known)
     if study is not None and known is not None:
         remember(read_every_row(source, study), study, ledger, *known)
     return account
@@ -63,6 +70,16 @@ def remember(block: Block, study: Study, ledger: Ledger, dataset: str, version: 
     kept = ((mark.version, mark.reading) for mark in ledger.all_marks())
     if (version, reading) not in kept:
         ledger.add_mark(_prints(block, reading, ledger).mark(dataset, version))
+
+
+def _remember_persons(
+    source: Any, study: Study, ledger: Ledger, dataset: str, version: str
+) -> None:
+    """Keep by which people these rows are recognised, whatever is said of them."""
+    reading = f"{_PERSONS}{study.person_column}"
+    prints = _prints_as(source, reading, ledger)
+    if prints is not None:
+        ledger.add_mark(prints.mark(dataset, version))
 
 
 def recognised(block: Block, study: Study, ledger: Ledger) -> tuple[str, str]:
@@ -93,7 +110,8 @@ def own_receipts(source: Any, ledger: Ledger) -> frozenset[str]:
 
 def _refuse_alike(source: Any, ledger: Ledger) -> None:
     for mark, share in _alike(source, ledger):
-        said = "These rows are" if share == 1.0 else "Most of these rows are"
+        what = "people" if mark.reading.startswith(_PERSONS) else "rows"
+        said = f"These {what} are" if share == 1.0 else f"Most of these {what} are"
         raise checks.PrivacyError(_told(mark.dataset, said))
 
 
@@ -125,9 +143,12 @@ def _alike(source: Any, ledger: Ledger, name: str | None = None) -> list[tuple[M
 
 
 def _prints_as(source: Any, reading: str, ledger: Ledger) -> Prints | None:
-    """The rows as another study read them; None where they do not have its columns."""
-    study = msgspec.json.decode(reading, type=Study)
+    """The rows as another study read them, or the people it names; None without its columns."""
     try:
+        if reading.startswith(_PERSONS):
+            names = persons_of(source, reading.removeprefix(_PERSONS))
+            return ledger.prints(reading, (name.encode() for name in names))
+        study = msgspec.json.decode(reading, type=Study)
         return _prints(read_every_row(source, study), reading, ledger)
     except checks.InvalidInput:
         return None

@@ -19,7 +19,7 @@ from sudare.learners import (
     PrivateLogisticRegression,
     PrivateRidge,
 )
-from sudare.study import Feature, Study
+from sudare.study import Categories, Feature, Study
 
 SIGNS = (-1.0, 1.0)
 """How rows are labelled inside; the study says what the two stand for."""
@@ -139,12 +139,33 @@ class ReleasePlan:
             "radius": self.radius,
             "row_norm": self.study.privacy.row_norm,
         }
+        told |= _of_rows(self.study)
         return told if self.edition is None else told | {"edition": self.edition}
 
 
 def _is_flag(feature: Feature) -> bool:
     """Whether it is 0 or 1: a category, or an indicator of what is missing."""
     return feature.category is not None or feature.name.endswith(" missing")
+
+
+def _of_rows(study: Study) -> dict[str, str]:
+    """What was agreed on about gaps, unlisted categories and people with several rows."""
+    told = {}
+    if study.leaves_out:
+        told["incomplete_rows"] = "left out: one public row stands for each of them"
+    others = [
+        name
+        for name, column in study.columns.items()
+        if isinstance(column, Categories) and column.other is not msgspec.UNSET
+    ]
+    if others:
+        told["unlisted_categories"] = f"counted as another one: {', '.join(others)}"
+    if study.person_column is not None:
+        told["person"] = (
+            f"all rows with the same {study.person_column} are averaged and count as one row: the "
+            f"promise is to each {study.privacy.unit}, for all of their rows together"
+        )
+    return told
 
 
 def make_learner(study: Study) -> Any:

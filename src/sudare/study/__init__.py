@@ -1,5 +1,6 @@
 """The public contract between organisations, and the way from their tables to bounded rows."""
 
+from sudare.study._blocks import Block
 from sudare.study._checking import ColumnCheck, DataCheck, Misfit, check_data
 from sudare.study._contract import (
     Categories,
@@ -7,6 +8,7 @@ from sudare.study._contract import (
     Feature,
     Model,
     Number,
+    Person,
     Study,
     Target,
     Terms,
@@ -14,7 +16,7 @@ from sudare.study._contract import (
 )
 from sudare.study._reading import reading_told
 from sudare.study._sources import header, raw_content
-from sudare.study._tables import Block, read_blocks, read_every_row, read_table
+from sudare.study._tables import complete, persons_of, read_blocks, read_every_row, read_table
 from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
 
 __all__ = [
@@ -27,16 +29,19 @@ __all__ = [
     "Misfit",
     "Model",
     "Number",
+    "Person",
     "Problem",
     "Study",
     "StudyInvalid",
     "Target",
     "Terms",
     "check_data",
+    "complete",
     "draft_study",
     "header",
     "label_text",
     "parse_study",
+    "persons_of",
     "raw_content",
     "read_blocks",
     "read_every_row",

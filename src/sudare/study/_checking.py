@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sudare.foundations import checks
 from sudare.releases import Label
 from sudare.study._contract import Number, Study, label_text
+from sudare.study._persons import persons_among
 from sudare.study._reading import (
     PARQUET,
     is_query,
@@ -31,6 +32,7 @@ from sudare.study._tables import (
     _GAP,
     _UNKNOWN,
     _numbers_among,
+    _other,
     _places,
     _wanted,
     _whole,
@@ -61,6 +63,8 @@ class ColumnCheck(msgspec.Struct, frozen=True):
     """Numbers below the lower bound, which count as it."""
     above: int
     misfits: int
+    others: int = 0
+    """Labels outside the list, which count as the study's `other`."""
 
 
 class DataCheck(msgspec.Struct, frozen=True):
@@ -90,8 +94,9 @@ class _Part(NamedTuple):
 def check_data(source: Any, study: Study) -> DataCheck:
     """Every problem of a file or frame under a study, not only the first."""
     wanted, problems = _wanted(study, True), []
+    person = study.person_column
     names, told = _names(source, list(wanted)), None
-    for name in wanted:
+    for name in [*wanted, *([] if person is None else [person])]:
         if names.count(name) != 1:
             problems.append(_misnamed(name, names))
     present: Wanted = {name: labels for name, labels in wanted.items() if names.count(name) == 1}
@@ -102,6 +107,8 @@ def check_data(source: Any, study: Study) -> DataCheck:
         found.add(part, present)
     if not found.rows:
         problems.append(Misfit(None, "", "there are no rows", "Is this the right file?"))
+    if person is not None and not problems:
+        _check_persons(source, person, problems)
     if not problems:
         _confirm(source, study, problems)
     problems.sort(key=lambda each: (each.row is not None, each.row or 0))
@@ -120,13 +127,13 @@ class _Findings:
         self.rows += len(part.numbers)
         for name, labels in wanted.items():
             counts = self._counts.setdefault(
-                name, {"missing": 0, "below": 0, "above": 0, "misfits": 0}
+                name, {"missing": 0, "below": 0, "above": 0, "misfits": 0, "others": 0}
             )
             before = len(self._problems)
             if labels is None:
                 gaps = self._add_numbers(name, part, counts)
             else:
-                gaps = self._add_labels(name, labels, part)
+                gaps = self._add_labels(name, labels, part, counts)
             counts["missing"] += int(gaps.sum())
             if (words := self._gap_words(name)) is not None:
                 self._problems += [Misfit(int(row), name, *words) for row in part.numbers[gaps]]
@@ -176,17 +183,22 @@ class _Findings:
                 self._problem(part, place, name, "not a whole number, as counts are", "")
         return gaps
 
-    def _add_labels(self, name: str, labels: tuple[Label, ...], part: _Part) -> NDArray[np.bool_]:
+    def _add_labels(
+        self, name: str, labels: tuple[Label, ...], part: _Part, counts: dict[str, int]
+    ) -> NDArray[np.bool_]:
         column = part.columns[name]
         try:
             codes = _places(column, labels)
         except ARROW_ERRORS:
             codes = np.full(len(column), _UNKNOWN)
+        gaps: NDArray[np.bool_] = codes == _GAP
+        if _other(self._study, name) is not None:
+            counts["others"] += int((codes == _UNKNOWN).sum())
+            return gaps
         known = {label_text(label) for label in labels}
         for place in np.flatnonzero(codes == _UNKNOWN).tolist():
             text = _text(column[place])
             self._problem(part, place, name, "not a label of the study", _nearly(text, known))
-        gaps: NDArray[np.bool_] = codes == _GAP
         return gaps
 
     def _problem(self, part: _Part, place: int, name: str, what: str, suggestion: str) -> None:
@@ -202,11 +214,24 @@ class _Findings:
         return low, high
 
     def _gap_words(self, name: str) -> tuple[str, str] | None:
+        if self._study.leaves_out:
+            return None
         if name == self._study.target.column:
             return "the target is missing", "Leave the row out"
         if self._study.columns[name].missing is None:
             return "a missing value", f"Add missing = … under [columns.{name}] of the study"
         return None
+
+
+def _check_persons(source: Any, person: str, problems: list[Misfit]) -> None:
+    whose = [
+        name
+        for part in _parts(source, {person: ()}, [])
+        for name in persons_among(part.columns[person])
+    ]
+    for row, name in enumerate(whose, 1):
+        if name is None:
+            problems.append(Misfit(row, person, "it does not say whose row it is", "Fill it in"))
 
 
 def _names(source: Any, wanted: list[str]) -> list[str]:

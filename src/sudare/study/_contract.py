@@ -19,6 +19,8 @@ import msgspec
 from sudare.releases import INTERCEPT_SHARE, PLAUSIBLE_ROWS, Contract, Label
 
 Model = Literal["moments", "objective", "output", "gibbs"]
+INCOMPLETE = "anything missing"
+"""The feature that is 1 for a row with a gap, where such rows are left out, and 0 for others."""
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
 
 
@@ -68,6 +70,8 @@ class Categories(
     missing: Label | None = None
     """The category that stands in for a missing value."""
     indicator: bool = False
+    other: Label | msgspec.UnsetType = msgspec.UNSET
+    """The category that every value outside the list counts as. Unset it is not written."""
 
 
 Column = Number | Categories
@@ -119,6 +123,13 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return PLAUSIBLE_ROWS if self.most_rows is msgspec.UNSET else self.most_rows
 
 
+class Person(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who rows are about, where a person can have several."""
+
+    column: str
+    """Rows with the same value here are one person's; together they count as one row."""
+
+
 @dataclass(frozen=True)
 class Feature:
     """One encoded feature: where it comes from and how to read its coefficient."""
@@ -139,6 +150,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     target: Target
     privacy: Terms
     description: str = ""
+    incomplete: Literal["leave out"] | msgspec.UnsetType = msgspec.UNSET
+    """Learn from complete rows only; the others are marked by a feature of their own."""
+    person: Person | msgspec.UnsetType = msgspec.UNSET
+    """These two are not written when they are unset, so that digests stay what they are."""
 
     @property
     def task(self) -> Literal["classification", "regression"]:
@@ -150,8 +165,20 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         plain = [
             each for name, column in self.columns.items() for each in encoded_features(name, column)
         ]
+        if self.leaves_out:
+            plain.append(Feature(INCOMPLETE, "", None, 0.0, 1.0))
         root = math.sqrt(len(plain))
         return tuple(Feature(f.name, f.column, f.category, f.centre, f.scale * root) for f in plain)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether incomplete rows are left out of what is learnt."""
+        return self.incomplete is not msgspec.UNSET
+
+    @property
+    def person_column(self) -> str | None:
+        """The column that says whose row it is, where a person can have several."""
+        return None if self.person is msgspec.UNSET else self.person.column
 
     @property
     def contract(self) -> Contract:

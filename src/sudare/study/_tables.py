@@ -10,9 +10,11 @@ There are two ways to read a file or a frame:
 Of data that fit, both make the same rows to the last bit.
 """
 
+import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +22,11 @@ from numpy.typing import NDArray
 
 from sudare.foundations import checks
 from sudare.releases import Label
+from sudare.study._blocks import Array, Block
 from sudare.study._contract import Categories, Feature, Study, label_text
+from sudare.study._persons import by_person, persons_among
 from sudare.study._sources import ARROW_ERRORS, GAPS, Wanted, batches, every_batch
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Columns = dict[str, Any]
 """Numbers as doubles, NaN where missing; labels as their places in the study, −1 where missing."""
@@ -32,26 +35,38 @@ _GAP, _UNKNOWN = -1, -2
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
-class Block(NamedTuple):
-    """Some rows, encoded: features, and targets as −1/+1 or within [−1, 1] (None if not read)."""
-
-    rows: Array
-    targets: Array | None
-
-
 def read_blocks(source: Any, study: Study, *, with_target: bool = True) -> Iterator[Block]:
     """The encoded rows of a file or frame, some at a time."""
-    wanted, features = _wanted(study, with_target), study.features
-    for batch in batches(source, wanted):
-        columns = {name: _typed(name, batch, labels) for name, labels in wanted.items()}
-        _refuse_gaps(columns, study, with_target)
-        rows = _encode(columns, study, features, batch.num_rows)
-        yield Block(rows, _targets(columns, study) if with_target else None)
+    for batch in batches(source, _wanted(study, with_target)):
+        yield _strict(batch, study, with_target)
 
 
 def read_table(source: Any, study: Study, *, with_target: bool = True) -> Block:
-    """All encoded rows at once."""
-    return _joined(list(read_blocks(source, study, with_target=with_target)))
+    """All encoded rows at once; where a study says whose they are, one for each person."""
+    person = study.person_column
+    if person is None or not with_target:
+        return _joined(list(read_blocks(source, study, with_target=with_target)))
+    blocks, whose = [], []
+    for batch in batches(source, _wanted(study, True) | {person: ()}):
+        blocks.append(_strict(batch, study, True))
+        whose += persons_among(batch.column(batch.schema.get_field_index(person)))
+    if None in whose:
+        raise checks.InvalidInput(
+            f"Column {person!r} does not say of every row whose it is: fill it in, or leave those "
+            "rows out"
+        )
+    return by_person(_joined(blocks), whose, study.task)
+
+
+def _strict(batch: pa.RecordBatch, study: Study, with_target: bool) -> Block:
+    wanted = _wanted(study, with_target)
+    columns = {
+        name: _typed(name, batch, labels, _other(study, name)) for name, labels in wanted.items()
+    }
+    _refuse_gaps(columns, study, with_target)
+    rows = _encode(columns, study, study.features, batch.num_rows)
+    targets = _targets(columns, study) if with_target else None
+    return _left_out(columns, study, Block(rows, targets))
 
 
 def read_every_row(source: Any, study: Study) -> Block:
@@ -64,16 +79,24 @@ def read_every_row(source: Any, study: Study) -> Block:
     missing target counts as the first class, as the middle between its bounds, or as no event, and
     a count that is not whole as missing. Infinite numbers are clipped like all others. A line of a
     CSV file with too many or too few fields is a row of missing values, after all others.
+    Where a study says whose rows they are, "row" means all rows of a person; a row that says
+    nothing is a person of its own.
     """
-    wanted, features = _wanted(study, True), study.features
-    found, lost = every_batch(source, wanted)
-    blank = pa.record_batch({name: pa.nulls(lost) for name in wanted})
-    blocks = []
+    wanted, person = _wanted(study, True), study.person_column
+    read = wanted if person is None else wanted | {person: ()}
+    found, lost = every_batch(source, read)
+    blank = pa.record_batch({name: pa.nulls(lost) for name in read})
+    blocks, whose = [], []
     for batch in [*found, blank]:
-        columns = {name: _whatever(batch.column(name), labels) for name, labels in wanted.items()}
-        rows = _encode(columns, study, features, batch.num_rows)
-        blocks.append(Block(rows, _targets(columns, study)))
-    return _joined(blocks)
+        columns = {
+            name: _whatever(batch.column(name), labels, _other(study, name))
+            for name, labels in wanted.items()
+        }
+        rows = _encode(columns, study, study.features, batch.num_rows)
+        blocks.append(_left_out(columns, study, Block(rows, _targets(columns, study))))
+        if person is not None:
+            whose += persons_among(batch.column(person))
+    return _joined(blocks) if person is None else by_person(_joined(blocks), whose, study.task)
 
 
 def _joined(blocks: list[Block]) -> Block:
@@ -84,12 +107,66 @@ def _joined(blocks: list[Block]) -> Block:
     return Block(rows, np.concatenate(targets) if targets else None)
 
 
+def _other(study: Study, name: str) -> int | None:
+    """The place of the category that unknown labels count as, if there is one."""
+    column = study.columns.get(name)
+    if not isinstance(column, Categories) or column.other is msgspec.UNSET:
+        return None
+    return _codes(column.categories)[label_text(column.other)]
+
+
+def _left_out(columns: Columns, study: Study, block: Block) -> Block:
+    """Rows with a gap as one public row, where the study leaves them out of what is learnt.
+
+    Their class is a coin of their own: half of each class is fitted by a mark near 0, all of one
+    class only by a mark that a penalty would not allow.
+    """
+    if not study.leaves_out:
+        return block
+    needed = [name for name, column in study.columns.items() if column.missing is None]
+    if block.targets is not None:
+        needed.append(study.target.column)
+    gaps = np.zeros(len(block.rows), dtype=bool)
+    for name in needed:
+        gaps |= _gaps(columns[name])
+    rows, targets = block
+    if targets is not None and study.target.classes is None:
+        targets = np.where(gaps, 0.0, targets)
+    elif targets is not None:
+        targets[gaps] = [2.0 * (zlib.crc32(row.tobytes()) % 2) - 1.0 for row in rows[gaps] + 0.0]
+    rows[gaps] = 0.0
+    rows[gaps, -1] = 1.0 / study.features[-1].scale
+    return Block(rows, targets)
+
+
+def persons_of(source: Any, column: str) -> list[str]:
+    """Everybody who is named in a column, once each."""
+    found, _ = every_batch(source, {column: ()})
+    names = {name for batch in found for name in persons_among(batch.column(column))}
+    return sorted(name for name in names if name is not None)
+
+
+def complete(study: Study, rows: Array) -> NDArray[np.bool_]:
+    """Which encoded rows are somebody's, and not in place of one that is left out."""
+    if not study.leaves_out:
+        return np.ones(len(rows), dtype=bool)
+    found: NDArray[np.bool_] = rows[:, -1] == 0
+    return found
+
+
 def _refuse_gaps(columns: Columns, study: Study, with_target: bool) -> None:
+    if study.leaves_out and with_target:
+        return
     for name, column in study.columns.items():
         if column.missing is None and _gaps(columns[name]).any():
+            then = (
+                "it learns from complete rows, and can say something of such rows only"
+                if study.leaves_out
+                else f"add missing = … under [columns.{name}]"
+            )
             raise checks.InvalidInput(
                 f"Column {name!r} has missing values, and the study does not say what stands in "
-                f"for them: add missing = … under [columns.{name}]"
+                f"for them: {then}"
             )
     target = study.target.column
     if with_target and _gaps(columns[target]).any():
@@ -113,7 +190,7 @@ def _whole(values: Array) -> NDArray[np.bool_]:
 
 def _encode(columns: Columns, study: Study, features: tuple[Feature, ...], size: int) -> Array:
     """Clipped, centred and scaled features, one row each."""
-    rows: Array = np.empty((size, len(features)))
+    rows: Array = np.zeros((size, len(features)))
     owners = [feature.column for feature in features]
     centres = np.array([feature.centre for feature in features])
     scales = np.array([feature.scale for feature in features])
@@ -169,9 +246,11 @@ def _wanted(study: Study, with_target: bool) -> Wanted:
     return wanted
 
 
-def _typed(name: str, batch: pa.RecordBatch, labels: tuple[Label, ...] | None) -> Array | Codes:
+def _typed(
+    name: str, batch: pa.RecordBatch, labels: tuple[Label, ...] | None, other: int | None
+) -> Array | Codes:
     column = batch.column(batch.schema.get_field_index(name))
-    return _as_numbers(name, column) if labels is None else _as_codes(name, column, labels)
+    return _as_numbers(name, column) if labels is None else _as_codes(name, column, labels, other)
 
 
 def _as_numbers(name: str, column: Any) -> Array:
@@ -186,7 +265,7 @@ def _as_numbers(name: str, column: Any) -> Array:
     return numbers
 
 
-def _as_codes(name: str, column: Any, labels: tuple[Label, ...]) -> Codes:
+def _as_codes(name: str, column: Any, labels: tuple[Label, ...], other: int | None) -> Codes:
     unknown = checks.InvalidInput(
         f"Column {name!r} holds a label that is not in the study: correct the data, or agree on a "
         "study that names it"
@@ -195,17 +274,18 @@ def _as_codes(name: str, column: Any, labels: tuple[Label, ...]) -> Codes:
         codes = _places(column, labels)
     except ARROW_ERRORS:
         raise unknown from None
-    if (codes == _UNKNOWN).any():
+    if other is None and (codes == _UNKNOWN).any():
         raise unknown
-    return codes
+    return codes if other is None else np.where(codes == _UNKNOWN, other, codes)
 
 
-def _whatever(column: Any, labels: tuple[Label, ...] | None) -> Array | Codes:
+def _whatever(column: Any, labels: tuple[Label, ...] | None, other: int | None) -> Array | Codes:
     """The column as `_typed` makes it, with a gap for each value that does not fit."""
     if labels is None:
         return _numbers_among(column)
     try:
-        return np.maximum(_places(column, labels), _GAP)
+        codes = _places(column, labels)
+        return np.where(codes == _UNKNOWN, _GAP if other is None else other, codes)
     except ARROW_ERRORS:  # lists, records: its type is no label's
         return np.full(len(column), _GAP)
 

@@ -14,9 +14,11 @@ from sudare.foundations import checks
 from sudare.releases import PLAUSIBLE_ROWS, Label
 from sudare.storage.files import read_text, toml_value
 from sudare.study._contract import (
+    INCOMPLETE,
     Categories,
     Column,
     Number,
+    Person,
     Study,
     Target,
     Terms,
@@ -66,7 +68,7 @@ def parse_study(text: str) -> Study:
         raise StudyInvalid([_not_toml(str(problem), text)]) from None
     problems: list[Problem] = []
     reader = _Reader(text, problems)
-    known = {"name", "description", "columns", "target", "privacy"}
+    known = {"name", "description", "columns", "target", "privacy", "incomplete", "person"}
     for key in sorted(table.keys() - known):
         reader.problem((key,), "this key is unknown", f"Known are {', '.join(sorted(known))}")
     name = table.get("name")
@@ -84,6 +86,16 @@ def parse_study(text: str) -> Study:
     if terms is not None:
         reader.check_terms(terms, target)
     reader.check_features(columns, terms)
+    if (incomplete := table.get("incomplete", msgspec.UNSET)) not in (msgspec.UNSET, "leave out"):
+        reader.problem(
+            ("incomplete",), "it is not known", 'Write incomplete = "leave out", or none'
+        )
+    elif incomplete is not msgspec.UNSET:
+        reader.check_incomplete(columns, target)
+    person = msgspec.UNSET
+    if "person" in table:
+        person = reader.made(Person, ("person",), table["person"])
+        reader.check_person(person, columns, target, terms)
     if problems or target is None or terms is None:
         raise StudyInvalid(sorted(problems, key=lambda p: p.line))
     return Study(
@@ -92,6 +104,8 @@ def parse_study(text: str) -> Study:
         columns=columns,
         target=target,
         privacy=terms,
+        incomplete=incomplete,
+        person=person,
     )
 
 
@@ -188,6 +202,8 @@ class _Reader:
         self._check_labels((*path, "categories"), column.categories)
         if column.missing is not None and label_text(column.missing) not in texts:
             self.problem((*path, "missing"), "missing must be a category", "Add it to categories")
+        if column.other is not msgspec.UNSET and label_text(column.other) not in texts:
+            self.problem((*path, "other"), "other must be a category", "Add it to categories")
 
     def _check_labels(self, path: tuple[str, ...], labels: tuple[Label, ...]) -> None:
         for label in labels:
@@ -218,6 +234,42 @@ class _Reader:
                         "Rename a column",
                     )
                 owners.setdefault(feature.name, name)
+
+    def check_incomplete(self, columns: dict[str, Column], target: Target | None) -> None:
+        if target is not None and target.counts:
+            self.problem(
+                ("incomplete",), "no count is as good as none", "Use missing = … in the columns"
+            )
+        for name, column in columns.items():
+            if INCOMPLETE in [feature.name for feature in encoded_features(name, column)]:
+                self.problem(
+                    ("columns", name), f"a feature is called {INCOMPLETE!r}", "Rename the column"
+                )
+
+    def check_person(
+        self,
+        person: Person | None,
+        columns: dict[str, Column],
+        target: Target | None,
+        terms: Terms | None,
+    ) -> None:
+        path = ("person", "column")
+        if person is None:
+            return
+        if person.column in columns or (target is not None and target.column == person.column):
+            self.problem(path, "who a row is about cannot be learnt from", "Remove one of them")
+        if target is not None and target.counts:
+            self.problem(
+                ("target", "most"),
+                "the rows of a person are averaged, and an average is no count",
+                "Add up each person's events in the data, or leave [person] out",
+            )
+        if terms is not None and terms.unit == "row":
+            self.problem(
+                ("privacy", "unit"),
+                "the promise is to a person now, not to a row",
+                'Write unit = "patient", or what they are',
+            )
 
     def check_target(self, target: Target, columns: dict[str, Column]) -> None:
         path = ("target",)
