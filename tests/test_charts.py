@@ -52,6 +52,25 @@ def test_intervals_are_drawn_in_proportion_with_their_numbers_beside_them() -> N
     assert charts.intervals([charts.Interval("e", 0, 0, 0, note="hidden")], "nothing drawn")
 
 
+def test_ratios_have_a_logarithmic_axis_with_a_line_at_one() -> None:
+    rows = [
+        charts.Interval("a <b>", 2.0, 1.0, 4.0, "blend"),
+        charts.Interval("c", 0.5, 0.25, 1.0, "blend"),
+        charts.Interval("d", 1.5, 1.2, 1e9, "blend"),
+    ]
+    chart = charts.ratios(rows, "odds & ratios")
+    assert 'aria-label="odds &amp; ratios"' in chart
+    assert "a &lt;b&gt;" in chart
+    assert "2 (1 to 4)" in chart
+    first, second, _ = (float(x) for x in re.findall(r'circle cx="([\d.]+)%"', chart))
+    one = float(re.findall(r'class="zero" x1="([\d.]+)%"', chart)[0])
+    assert first - one == pytest.approx(one - second, abs=0.1)
+    # A whisker that goes on is drawn to the edge, and its numbers are told all the same.
+    assert 'x2="100.00%" y2="50%"' in chart
+    assert "1e+09" in chart
+    assert charts.ratios([], "nothing")
+
+
 def test_bars_start_at_zero_and_small_ones_can_be_told_apart() -> None:
     chart = charts.bars(
         [charts.Bar("x", 0.5), charts.Bar("y", 0.25), charts.Bar("z", 0.0)], "w", True

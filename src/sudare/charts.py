@@ -98,6 +98,29 @@ def intervals(rows: Sequence[Interval], title: str, zero: float | None = None) -
     return _chart(title, parts, ticks, place, percent=False)
 
 
+def ratios(rows: Sequence[Interval], title: str) -> str:
+    """The same for positive numbers, on a logarithmic axis with a line at 1; HTML.
+
+    A whisker that would make all others short goes to the edge.
+    """
+    ends = [math.log(end) for row in rows for end in (row.low, row.high)] or [0.0]
+    halves = sorted(math.log(row.high / row.low) for row in rows) or [1.0]
+    dots, half = [0.0, *(math.log(row.value) for row in rows)], 2.5 * halves[len(halves) // 2]
+    low = max(min(*ends, 0.0), min(dots) - half) - 0.05
+    high = min(max(*ends, 0.0), max(dots) + half) + 0.05
+    place = LogScale(math.exp(low), math.exp(high), 0.0, 100.0)
+    ticks = place.ticks()
+    ticks = ticks[:: -(-len(ticks) // 7)] if ticks else [1.0]
+    grid = _gridlines(ticks, place, 1.0)
+    parts = []
+    for row in rows:
+        start, stop = (min(max(place(end), 0.0), 100.0) for end in (row.low, row.high))
+        mark = f'<g class="mark {row.kind}">{_across(start, stop)}{_dot(place(row.value))}</g>'
+        shown = f"{_short(row.value)} ({_short(row.low)} to {_short(row.high)})"
+        parts.append(_row(row.label, mark, grid, shown))
+    return _framed(title, parts, [(place(tick), _short(tick)) for tick in ticks])
+
+
 def bars(rows: Sequence[Bar], title: str, percent: bool = False, most: float | None = None) -> str:
     """Horizontal bars from zero, to `most` or the largest of them; HTML."""
     ticks = _ticks(0.0, max([row.value for row in rows] + [1e-9]) if most is None else most)
@@ -185,13 +208,16 @@ def _chart(
     title: str, rows: Sequence[str], ticks: Sequence[float], place: AnyScale, percent: bool
 ) -> str:
     factor, unit = (100.0, " %") if percent else (1.0, "")
-    digits, numbers = _digits(ticks, factor), []
-    for index, tick in enumerate(ticks):
-        kept = ' class="second"' if index % 2 and len(ticks) > 4 else ""
-        numbers.append(
-            f'<text{kept} x="{place(tick):.2f}%" y="14" text-anchor="middle">'
-            f"{_with(factor * tick, digits)}{unit}</text>"
-        )
+    digits = _digits(ticks, factor)
+    below = [(place(tick), f"{_with(factor * tick, digits)}{unit}") for tick in ticks]
+    return _framed(title, rows, below)
+
+
+def _framed(title: str, rows: Sequence[str], below: Sequence[tuple[float, str]]) -> str:
+    numbers = []
+    for index, (percent, said) in enumerate(below):
+        kept = ' class="second"' if index % 2 and len(below) > 4 else ""
+        numbers.append(f'<text{kept} x="{percent:.2f}%" y="14" text-anchor="middle">{said}</text>')
     return (
         f'<div class="chart" role="group" aria-label="{escape(title)}">{"".join(rows)}'
         f'<div class="row axis" aria-hidden="true"><span class="name"></span>'

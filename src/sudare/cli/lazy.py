@@ -64,6 +64,10 @@ COMMANDS = {
         "descriptions",
         "A table 1 of everybody's rows, from releases that have been paid for: no further ε.",
     ),
+    "estimate": Listed(
+        "estimates",
+        "A model of everybody's rows with honest intervals, from releases that have been paid for.",
+    ),
     "evaluate": Listed(
         "evaluation",
         "How good a model is on labelled rows: each measure with a bootstrap interval.",

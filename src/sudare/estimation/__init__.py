@@ -4,6 +4,8 @@ Pure: arrays and releases in, numbers with intervals out. `sudare.site` reads th
 study, and draws the pages.
 """
 
+from sudare.estimation._alike import Alike, alike
+from sudare.estimation._coefficients import RATIOS, Coefficient, Family, Model, SiteEstimate, Term
 from sudare.estimation._description import (
     CategorySummary,
     Description,
@@ -13,15 +15,28 @@ from sudare.estimation._description import (
     describe,
 )
 from sudare.estimation._forms import NoisySums
+from sudare.estimation._models import estimate_linear, estimate_session
+from sudare.estimation._sites import estimate_sites
 from sudare.estimation._summaries import Summaries
 
 __all__ = [
+    "RATIOS",
+    "Alike",
     "CategorySummary",
+    "Coefficient",
     "Description",
+    "Family",
     "LevelSummary",
+    "Model",
     "NoisySums",
     "NumberSummary",
     "Quantity",
+    "SiteEstimate",
     "Summaries",
+    "Term",
+    "alike",
     "describe",
+    "estimate_linear",
+    "estimate_session",
+    "estimate_sites",
 ]

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
         shown,
         table_lines,
     )
+    from sudare.site._estimate_page import estimate_lines, render_estimate, shown_interval
+    from sudare.site._estimating import (
+        CSV_HEADER_ESTIMATES,
+        Estimated,
+        estimate_releases,
+        estimate_rows,
+    )
     from sudare.site._evaluation import Evaluation, evaluate
     from sudare.site._identity import open_data, own_receipts
     from sudare.site._measures import WORDS
@@ -29,9 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CSV_HEADER",
+    "CSV_HEADER_ESTIMATES",
     "WORDS",
     "Checked",
     "Described",
+    "Estimated",
     "Evaluation",
     "FeatureNoise",
     "LearningPlan",
@@ -47,6 +56,9 @@ __all__ = [
     "collect",
     "csv_rows",
     "describe_releases",
+    "estimate_lines",
+    "estimate_releases",
+    "estimate_rows",
     "evaluate",
     "load_model",
     "make_learner",
@@ -59,7 +71,9 @@ __all__ = [
     "publish_unattended",
     "render",
     "render_description",
+    "render_estimate",
     "shown",
+    "shown_interval",
     "table_lines",
     "take_part",
     "take_part_unattended",
@@ -78,6 +92,8 @@ _LATER = {
         "shown",
         "table_lines",
     ),
+    "_estimate_page": ("estimate_lines", "render_estimate", "shown_interval"),
+    "_estimating": ("CSV_HEADER_ESTIMATES", "Estimated", "estimate_releases", "estimate_rows"),
     "_evaluation": ("Evaluation", "evaluate"),
     "_identity": ("open_data", "own_receipts"),
     "_measures": ("WORDS",),

@@ -4,7 +4,7 @@ Everything is computed from what was released before, so that it costs nobody an
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 import msgspec
@@ -21,7 +21,7 @@ from sudare.estimation import (
 )
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
-from sudare.releases import LearnerRelease, PooledRelease, Release
+from sudare.releases import LearnerRelease, MomentsRelease, PooledRelease, Release
 from sudare.site._model import Refusal
 from sudare.site._receiving import Checked, counted_once, shown_name
 from sudare.site._report import _PAGE, _STYLE, _table
@@ -32,7 +32,7 @@ _NO_MOMENTS = (
     "from it"
 )
 _MOST_DECIMALS = 6
-_NAMES_WHOLE = """
+NAMES_WHOLE = """
 section { overflow-x: auto; } p, li, h1, h2, h3 { overflow-wrap: anywhere; }
 td:nth-child(-n+2) { overflow-wrap: normal; }
 """
@@ -95,7 +95,22 @@ def describe_releases(
 
     A pooled release is preferred to separate ones by its members.
     """
-    kept: list[Release] = []
+    used, refusals = usable_moments(checked, study)
+    found = describe(NoisySums.of(used), study, level=level, sampling=sampling, pairs=pairs)
+    return Described(
+        description=found,
+        about=study.description,
+        sources=tuple(source_of(release, study) for release in used),
+        refusals=tuple(refusals),
+        digest=study.digest(),
+    )
+
+
+def usable_moments(
+    checked: Sequence[Checked], study: Study
+) -> tuple[list[MomentsRelease], list[Refusal]]:
+    """Possible releases of moments, nobody's rows twice, and why all others are not used."""
+    kept: list[MomentsRelease] = []
     refusals = []
     for each in counted_once(checked):
         if each.trusted is None:
@@ -114,14 +129,7 @@ def describe_releases(
         raise checks.InvalidInput(
             f"Expected releases of moments; of {len(checked)} files none can be used{reasons}"
         )
-    found = describe(NoisySums.of(used), study, level=level, sampling=sampling, pairs=pairs)
-    return Described(
-        description=found,
-        about=study.description,
-        sources=tuple(_source(release, study) for release in used),
-        refusals=tuple(refusals),
-        digest=study.digest(),
-    )
+    return used, refusals
 
 
 def table_lines(found: Description) -> Iterator[Line]:
@@ -228,13 +236,18 @@ def _csv(*words: object) -> tuple[object, ...]:
 def render_description(made: Described) -> str:
     """The whole page: one HTML file, for reading on paper, on a screen or on a phone."""
     found = made.description
-    sections = [_summary(made), _main(found), _groups(found), _correlations(found), _two_way(found)]
-    sections += [_notes(found), _sources(made), _about(made)]
+    sections = [_summary(made), *table_sections(found), notes_section(found.notes)]
+    sections += [_sources(made), _about(made)]
     return _PAGE.format(
         title=escape(f"{found.study}: table 1"),
-        style=_STYLE + charts.STYLE + _NAMES_WHOLE,
+        style=_STYLE + charts.STYLE + NAMES_WHOLE,
         body="\n".join(part for part in sections if part),
     )
+
+
+def table_sections(found: Description) -> list[str]:
+    """The tables and pictures of a description."""
+    return [_main(found), _groups(found), _correlations(found), _two_way(found)]
 
 
 def _summary(made: Described) -> str:
@@ -298,23 +311,32 @@ def _two_way(found: Description) -> str:
     return page + "</section>"
 
 
-def _notes(found: Description) -> str:
-    items = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
+def notes_section(notes: Iterable[str]) -> str:
+    """What a reader has to know."""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<section><h2>How to read it</h2><ul>{items}</ul></section>"
 
 
 def _sources(made: Described) -> str:
-    page = "<section><h2>What it was made from</h2>"
+    page = "<section><h2>What it was made from</h2>" + promises(made.sources)
+    return page + refused(made.refusals) + "</section>"
+
+
+def promises(sources: Iterable[Source]) -> str:
+    """What was promised, and to whom."""
+    page = ""
     alike: dict[str, list[str]] = {}
-    for source in made.sources:
+    for source in sources:
         alike.setdefault(source.sentence, []).append(f"{source.name} ({source.rows} rows)")
     for sentence, names in alike.items():
         page += f"<blockquote>{escape(sentence)}</blockquote><p>{escape(', '.join(names))}</p>"
-    if made.refusals:
-        page += "<h3>Not used</h3>" + _table(
-            ("release", "reason"), ((each.what, each.reason) for each in made.refusals)
-        )
-    return page + "</section>"
+    return page
+
+
+def refused(refusals: Iterable[Refusal]) -> str:
+    """What was not used, and why."""
+    rows = [(each.what, each.reason) for each in refusals]
+    return "<h3>Not used</h3>" + _table(("release", "reason"), rows) if rows else ""
 
 
 def _about(made: Described) -> str:
@@ -324,7 +346,8 @@ def _about(made: Described) -> str:
     )
 
 
-def _source(release: Release, study: Study) -> Source:
+def source_of(release: Release, study: Study) -> Source:
+    """Who is behind a release, and what was promised to them."""
     pooled = release if isinstance(release, PooledRelease) else None
     delta = study.privacy.delta if pooled is None else pooled.delta
     return Source(
