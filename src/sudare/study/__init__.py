@@ -13,11 +13,12 @@ from sudare.study._contract import (
     label_text,
 )
 from sudare.study._reading import reading_told
-from sudare.study._sources import header, raw_content
+from sudare.study._sources import GAPS, header, raw_content, texts_of
 from sudare.study._tables import Block, read_blocks, read_every_row, read_table
 from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
 
 __all__ = [
+    "GAPS",
     "Block",
     "Categories",
     "Column",
@@ -43,4 +44,5 @@ __all__ = [
     "read_study",
     "read_table",
     "reading_told",
+    "texts_of",
 ]
