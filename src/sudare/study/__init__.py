@@ -14,7 +14,14 @@ from sudare.study._contract import (
 )
 from sudare.study._reading import reading_told
 from sudare.study._sources import GAPS, header, raw_content, texts_of
-from sudare.study._tables import Block, read_blocks, read_every_row, read_table
+from sudare.study._tables import (
+    Block,
+    Labelled,
+    read_blocks,
+    read_every_row,
+    read_labelled,
+    read_table,
+)
 from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "ColumnCheck",
     "DataCheck",
     "Feature",
+    "Labelled",
     "Misfit",
     "Model",
     "Number",
@@ -41,6 +49,7 @@ __all__ = [
     "raw_content",
     "read_blocks",
     "read_every_row",
+    "read_labelled",
     "read_study",
     "read_table",
     "reading_told",

@@ -49,6 +49,25 @@ def read_blocks(source: Any, study: Study, *, with_target: bool = True) -> Itera
         yield Block(rows, _targets(columns, study) if with_target else None)
 
 
+class Labelled(NamedTuple):
+    """Some rows whose target is known, encoded, and how many beside them have none."""
+
+    rows: Array
+    targets: Array
+    left_out: int
+
+
+def read_labelled(source: Any, study: Study) -> Iterator[Labelled]:
+    """The rows whose target is known, some at a time; all other gaps are as in `read_blocks`."""
+    wanted, features = _wanted(study, True), study.features
+    for batch in batches(source, wanted):
+        columns = {name: _typed(name, batch, labels) for name, labels in wanted.items()}
+        _refuse_gaps(columns, study, with_target=False)
+        known = ~_gaps(columns[study.target.column])
+        rows = _encode(columns, study, features, batch.num_rows)[known]
+        yield Labelled(rows, _targets(columns, study)[known], int((~known).sum()))
+
+
 def read_table(source: Any, study: Study, *, with_target: bool = True) -> Block:
     """All encoded rows at once."""
     return _joined(list(read_blocks(source, study, with_target=with_target)))
