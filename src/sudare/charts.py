@@ -11,18 +11,22 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-STYLE = """
+_SVG_STYLE = """
 svg { font-family: system-ui, sans-serif; --soft: #5c6770; --line: #d9dee2; --own: #b3541e;
-  --blend: #00796b; --party: #5b6f9e; --together: #8a4a8f; }
+  --blend: #00796b; --party: #5b6f9e; }
 @media (prefers-color-scheme: dark) { svg { --soft: #9aa7b1; --line: #333c43; --own: #f0a36b;
-  --blend: #4db6a6; --party: #9fb1dc; --together: #d19ad6; } }
+  --blend: #4db6a6; --party: #9fb1dc; } }
 svg text { font-size: 13px; fill: var(--soft); }
 .grid { stroke: var(--line); } .zero { stroke: var(--soft); stroke-dasharray: 4 3; }
 .mark line, .mark polyline { stroke-width: 2; fill: none; } .band { opacity: .18; stroke: none; }
 .plain { fill: var(--soft); stroke: var(--soft); } .own { fill: var(--own); stroke: var(--own); }
 .blend { fill: var(--blend); stroke: var(--blend); }
-.together { fill: var(--together); stroke: var(--together); }
 .party { fill: var(--party); stroke: var(--party); } .mark rect { stroke: none; }
+"""
+_ROWS_STYLE = """
+svg { --together: #8a4a8f; }
+@media (prefers-color-scheme: dark) { svg { --together: #d19ad6; } }
+.together { fill: var(--together); stroke: var(--together); }
 .chart { margin: 1rem 0; font-size: .85rem; line-height: 1.35; }
 .chart .row { display: grid; grid-template-columns: 12rem 1fr 11rem; gap: 0 1rem;
   align-items: stretch; }
@@ -38,6 +42,8 @@ svg text { font-size: 13px; fill: var(--soft); }
   .chart .note .value { white-space: normal; } }
 @media print { .chart .row { break-inside: avoid; } }
 """
+STYLE = _SVG_STYLE + _ROWS_STYLE
+"""For a page: of curves, and of rows of intervals and bars."""
 AnyScale = Callable[[float], float]
 _WIDTH = 720
 _RIGHT = 24
@@ -194,7 +200,7 @@ def curves(
 def standalone(svg: str) -> str:
     """A chart with its own colours, for a file of its own."""
     start = svg.index(">") + 1
-    return f"{svg[:start]}<style>{STYLE}</style>{svg[start:]}\n"
+    return f"{svg[:start]}<style>{_SVG_STYLE}</style>{svg[start:]}\n"
 
 
 def _svg(title: str, height: float, parts: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ def judged(desk: Any) -> Any:
 
 def test_a_model_is_judged_on_labelled_rows(judged: Any) -> None:
     told = judged.run("evaluate", "judged.json", "1.csv", "--threshold", "0.4")
-    for words in ("90 rows, 95% intervals from 1000", "AUC", "Brier score", "calibration slope"):
+    for words in ("90 rows, 95 % intervals from 1000", "AUC", "Brier score", "calibration slope"):
         assert words in told
     assert "called no" in told
     assert "Called yes above a probability of 0.4" in told
@@ -61,6 +61,19 @@ def test_what_cannot_be_told_is_shown_as_a_dash(judged: Any) -> None:
     (judged.folder / "few.csv").write_text("\n".join([lines[0], *few]) + "\n")
     told = judged.run("evaluate", "judged.json", "few.csv")
     assert "–: infinite, or too few rows to tell" in told
+    assert "Fewer than 10 rows: no intervals" in told
+
+
+def test_rows_without_a_label_are_counted(judged: Any) -> None:
+    lines = (judged.folder / "1.csv").read_text().splitlines()
+    some = [line.replace(",yes,", ",,") if k < 20 else line for k, line in enumerate(lines)]
+    (judged.folder / "some.csv").write_text("\n".join(some) + "\n")
+    told = judged.run("evaluate", "judged.json", "some.csv")
+    without = sum(line != old for line, old in zip(some, lines, strict=True))
+    assert f"{without} rows without a label were left out" in told
+    assert json.loads(judged.run("evaluate", "judged.json", "some.csv", "--json"))["rows"] == (
+        90 - without
+    )
 
 
 def test_rows_of_one_class_are_refused(judged: Any) -> None:

@@ -1,12 +1,17 @@
 import csv
 import json
+import subprocess
+import sys
 from typing import Any
 
+import pandas  # type: ignore[import-untyped]
 import pytest
 
+from sudare.site import load_model
 from tests.support.commands import command
 
 OWN = ("--key", "key0.json")
+WRITTEN = ("m.json", "u.json", "p.csv", "r.html", "e.csv", "x.csv", "x.onnx")
 
 
 def test_blend_predict_and_report(desk: Any) -> None:
@@ -40,8 +45,10 @@ def test_what_was_made_from_rows_is_for_its_owner_alone(desk: Any) -> None:
     desk.run("blend", "0.csv", *common, "--out", "inside/u.json", "--unattended")
     desk.run("predict", "inside/m.json", "1.csv", "--out", "inside/p.csv")
     desk.run("report", "inside/m.json", "--out", "inside/r.html", "--coefficients", "inside/e.csv")
+    for to in ("x.csv", "x.onnx"):
+        desk.run("export", "inside/m.json", "--out", f"inside/{to}")
     modes = {each.name: each.stat().st_mode & 0o777 for each in place.iterdir()}
-    assert modes == dict.fromkeys(("m.json", "u.json", "p.csv", "r.html", "e.csv"), 0o600)
+    assert modes == dict.fromkeys(WRITTEN, 0o600)
 
 
 def test_a_blend_that_is_stopped_leaves_the_model_as_it_was(
@@ -60,6 +67,67 @@ def test_a_blend_that_is_stopped_leaves_the_model_as_it_was(
         assert done.err == f"Stopped. {name} {state}; a blend spends nothing.\n"
     assert (desk.folder / "before.json").read_text() == "before"
     assert not (desk.folder / "never.json").exists()
+
+
+def test_predictions_keep_the_names_of_their_rows(desk: Any) -> None:
+    words = ("--releases", "releases", "--party", "Clinic 0", *OWN, "--out", "named.json")
+    desk.run("blend", "0.csv", *words)
+    lines = (desk.folder / "1.csv").read_text().splitlines()
+    named = [f"patient,{lines[0]}"]
+    named += [f"00{k},{line}" for k, line in enumerate(lines[1:-1])] + [f"NA,{lines[-1]}"]
+    (desk.folder / "named.csv").write_text("\n".join(named) + "\n")
+    desk.run("predict", "named.json", "named.csv", "--id", "patient")
+    with (desk.folder / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["patient", "prediction", "probability"]
+    assert [row["patient"] for row in rows] == [f"00{k}" for k in range(89)] + ["NA"]
+    told = load_model(desk.folder / "named.json").predict_proba(desk.folder / "named.csv")[:, 1]
+    assert [float(row["probability"]) for row in rows] == told.tolist()
+    pandas.read_csv(desk.folder / "named.csv").to_parquet(desk.folder / "named.parquet")
+    desk.run("predict", "named.json", "named.parquet", "--id", "age", "--out", "by-age.csv")
+    with (desk.folder / "by-age.csv").open() as file:
+        assert [float(row["age"]) for row in csv.DictReader(file)] == [
+            float(line.split(",")[1]) for line in lines[1:]
+        ]
+    for wrong, said in (("nobody", "missing: 'nobody'"), ("probability", "one of the answers")):
+        done = command(desk.folder, "predict", "named.json", "named.csv", "--id", wrong)
+        assert (done.code, said in done.err) == (2, True)
+
+
+def test_a_model_is_handed_on(desk: Any) -> None:
+    words = ("--releases", "releases", "--party", "Clinic 0", *OWN, "--out", "given.json")
+    desk.run("blend", "0.csv", *words)
+    told = desk.run("export", "given.json")
+    assert "Wrote given.csv" in told
+    assert "keep it inside" in told
+    with (desk.folder / "given.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    made = load_model(desk.folder / "given.json")
+    assert len({line["component"] for line in lines}) == len(made.components)
+    said = json.loads(desk.run("export", "given.json", "--out", "given.onnx", "--json"))
+    assert said == {
+        "file": "given.onnx", "format": "onnx", "components": len(made.components),
+    }  # fmt: skip
+    assert (desk.folder / "given.onnx").stat().st_size > 1000
+    done = command(desk.folder, "export", "given.json", "--out", "given.pmml")
+    assert done.code == 2
+    assert "csv or onnx" in done.err
+    assert not (desk.folder / "given.pmml").exists()
+
+
+def test_a_graph_without_its_library_says_what_to_install(desk: Any) -> None:
+    words = ("--releases", "releases", "--party", "Clinic 0", *OWN, "--out", "graph.json")
+    desk.run("blend", "0.csv", *words)
+    code = (
+        "import sys; sys.modules['onnx'] = None; sys.argv = ['sudare', 'export', 'graph.json', "
+        "'--out', 'graph.onnx']; from sudare.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=desk.folder, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'sudare[export]'" in " ".join(done.stderr.split())
+    assert not (desk.folder / "graph.onnx").exists()
 
 
 def test_learning_together_is_planned(desk: Any) -> None:

@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from scipy.stats import bootstrap, rankdata
-from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import (
+    brier_score_loss,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
 
 from sudare.foundations.checks import InvalidInput
 from sudare.site import _measures
@@ -112,6 +119,64 @@ def test_a_seed_gives_the_same_intervals_in_blocks_of_any_size(
     for name, one in whole.measures.items():
         other = parts.measures[name]
         assert msgspec.structs.astuple(one) == pytest.approx(msgspec.structs.astuple(other))
+
+
+def test_rows_without_a_label_are_left_out_and_counted(
+    patients: pd.DataFrame, tmp_path: Path
+) -> None:
+    some = patients.copy()
+    some.loc[::3, "ill"] = None
+    some.to_csv(tmp_path / "some.csv", index=False)
+    found, known = evaluate(ILL, tmp_path / "some.csv"), evaluate(ILL, some.dropna(subset="ill"))
+    assert (found.rows, found.left_out) == (200, 100)
+    assert (known.rows, known.left_out) == (200, 0)
+    assert found.measures == known.measures
+    with pytest.raises(InvalidInput, match="'ill' is empty in all 300"):
+        evaluate(ILL, patients.assign(ill=None).astype({"ill": "str"}).assign(ill=""))
+
+
+def test_numbers_without_a_target_are_left_out_too(tmp_path: Path) -> None:
+    data = pd.read_csv(write_stays(tmp_path / "s.csv", 50, 1))
+    data.loc[:9, "days"] = float("nan")
+    assert (evaluate(DAYS, data).rows, evaluate(DAYS, data).left_out) == (40, 10)
+
+
+def test_few_rows_have_a_caution_and_very_few_no_intervals(
+    patients: pd.DataFrame, tmp_path: Path
+) -> None:
+    ill, well = (patients[patients["ill"] == answer] for answer in ("yes", "no"))
+    assert evaluate(ILL, patients).caution == ""
+    assert "Few rows" in evaluate(ILL, pd.concat([ill[:12], well[:12]])).caution
+    assert "Only 6 of one class" in evaluate(ILL, pd.concat([ill[:6], well[:40]])).caution
+    tiny = evaluate(ILL, pd.concat([ill[:3], well[:3]]))
+    assert "Fewer than 10 rows" in tiny.caution
+    assert tiny.measures["brier"].value is not None
+    assert {each.low for each in tiny.measures.values()} == {None}
+    days = pd.read_csv(write_stays(tmp_path / "s.csv", 29, 1))
+    assert "Few rows" in evaluate(DAYS, days).caution
+    (one,) = {each.low for each in evaluate(DAYS, days[:1]).measures.values()}
+    assert one is None
+
+
+def test_numbers_are_calibrated_as_scikit_learn_regresses(tmp_path: Path) -> None:
+    data = pd.read_csv(write_stays(tmp_path / "s.csv", 150, 4))
+    days, told = data["days"].clip(0, 30), DAYS.predict(data)
+    values = {name: each.value for name, each in evaluate(DAYS, data).measures.items()}
+    line = LinearRegression().fit(told[:, None], days)
+    assert values["calibration_slope"] == pytest.approx(line.coef_[0])
+    assert values["calibration_intercept"] == pytest.approx(line.intercept_)
+    assert values["mae"] == pytest.approx(mean_absolute_error(days, told))
+
+
+def test_classes_are_calibrated_as_scikit_learn_regresses(patients: pd.DataFrame) -> None:
+    values = {name: each.value for name, each in evaluate(ILL, patients).measures.items()}
+    ill, chances = (patients["ill"] == "yes").to_numpy(), ILL.predict_proba(patients)[:, 1]
+    odds = np.log(chances / (1 - chances))[:, None]
+    line = LogisticRegression(C=np.inf, tol=1e-10).fit(odds, ill)
+    assert values["calibration_slope"] == pytest.approx(line.coef_[0, 0], rel=1e-5)
+    assert values["calibration_intercept"] == pytest.approx(line.intercept_[0], abs=1e-5)
+    assert values["brier"] == pytest.approx(brier_score_loss(ill, chances))
+    assert values["log_loss"] == pytest.approx(log_loss(ill, chances))
 
 
 def test_rows_that_nothing_can_be_learned_from(patients: pd.DataFrame, tmp_path: Path) -> None:

@@ -74,10 +74,14 @@ def main() -> None:
         _fail(f"{problem.filename or 'Cannot print'}: {problem.strerror or 'it cannot be used'}")
 
 
-_EXTRAS = dict.fromkeys(
-    ("dp_accounting", "fsspec", "narwhals", "opendp", "pyarrow", "scipy", "sklearn"),
-    "'sudare[learn]'",
-) | dict.fromkeys(("granian", "prometheus_client", "starlette"), "'sudare[collect]'")
+_EXTRAS = (
+    dict.fromkeys(
+        ("dp_accounting", "fsspec", "narwhals", "opendp", "pyarrow", "scipy", "sklearn"),
+        "'sudare[learn]'",
+    )
+    | dict.fromkeys(("granian", "prometheus_client", "starlette"), "'sudare[collect]'")
+    | {"onnx": "'sudare[export]'"}
+)
 """The libraries of the extras, and how to get them."""
 
 

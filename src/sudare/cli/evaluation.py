@@ -26,8 +26,12 @@ def evaluate(
     threshold: Annotated[
         float, typer.Option(help="Rows with a larger probability are called the second class.")
     ] = 0.5,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="Of the bootstrap.", min=1)] = 1000,
+    level: Annotated[
+        float, typer.Option(help="Probability with which an interval holds its number.")
+    ] = 0.95,
+    resamples: Annotated[
+        int, typer.Option(help="How often rows are drawn again for the intervals.", min=1)
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="The same intervals every time.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -35,7 +39,8 @@ def evaluate(
 
     Classes: AUC, Brier score, log loss, calibration, and what a threshold makes of it. Numbers:
     RMSE, MAE, R² and calibration. Best are a calibration slope of 1 and an intercept of 0; a slope
-    below 1 says that predictions are too extreme. All of it stays inside.
+    below 1 says that predictions are too extreme. Rows should be such as the model was not made
+    from; those without a label are left out. All of it stays inside.
 
     [bold]Example:[/bold] sudare evaluate model.json labelled.csv --threshold 0.3
     """
@@ -62,14 +67,18 @@ def evaluate(
 def _show(model: "Model", found: "Evaluation") -> None:
     from sudare import site
 
-    title = f"{found.rows} rows, {found.level:.0%} intervals from {found.resamples} resamples"
+    title = f"{found.rows} rows, {100 * found.level:g} % intervals from {found.resamples} resamples"
     out.print(title, style="bold")
+    if found.left_out:
+        out.print(f"{found.left_out} rows without a label were left out.")
     table = Table("measure", "value", "from", "to")
     for name, measure in found.measures.items():
         table.add_row(site.WORDS[name], *map(_shown, (measure.value, measure.low, measure.high)))
     out.print(table)
     if None in [end for m in found.measures.values() for end in (m.value, m.low, m.high)]:
         out.print("–: infinite, or too few rows to tell.")
+    if found.caution:
+        out.print(found.caution, style="yellow")
     target, told = model.study.target, found.confusion
     if told is None:
         out.print(

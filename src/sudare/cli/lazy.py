@@ -72,6 +72,9 @@ COMMANDS = {
         "evaluation",
         "How good a model is on labelled rows: each measure with a bootstrap interval.",
     ),
+    "export": Listed(
+        "exports", "Write a model for other programs: a tidy CSV of every term, or an ONNX graph."
+    ),
     "survey": Listed(
         "collector", "Look after a survey whose collector is stopped, or shares PostgreSQL."
     ),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sudare.site import Story
 
 REFUSED = 3
+PREDICTION, PROBABILITY = "prediction", "probability"
 
 
 def register(app: typer.Typer) -> None:
@@ -137,20 +138,33 @@ def predict(
     to: Annotated[Path, typer.Option("--out", help="Where to write the predictions.")] = Path(
         "predictions.csv"
     ),
+    names: Annotated[
+        str | None,
+        typer.Option("--id", help="Column of the data that names its rows: written first."),
+    ] = None,
 ) -> None:
     """Predict for new rows; writes one line for each, in their order.
 
     The file is for its owner alone: it was made from rows without noise, as the model was.
     """
     from sudare import site
+    from sudare.study import texts_of
 
     made = site.load_model(model)
     tell_reading(data, made.study)
+    header: list[str] = []
+    columns: list[list[object]] = []
+    if names is not None:
+        if names in (PREDICTION, PROBABILITY):
+            raise checks.InvalidInput(f"The column {names!r} is one of the answers: rename it")
+        header.append(names)
+        columns.append([*texts_of(data, names)])
     with busy(f"Reading {data}"):
         predicted = made.predict(data)
-    header, columns = ["prediction"], [predicted.tolist()]
+    header.append(PREDICTION)
+    columns.append(predicted.tolist())
     if made.study.task == "classification":
-        header.append("probability")
+        header.append(PROBABILITY)
         with busy(f"Reading {data}"):
             columns.append(made.predict_proba(data)[:, 1].tolist())
     write_inside(to, csv_text(header, zip(*columns, strict=True)))
@@ -163,7 +177,7 @@ def report(
         "report.html"
     ),
     coefficients: Annotated[
-        Path | None, typer.Option(help="Also write the coefficients as a tidy CSV.")
+        Path | None, typer.Option(help="Also write the coefficients as a CSV, averaged by weight.")
     ] = None,
 ) -> None:
     """Write a report for people: what was blended, what it gained, what was promised to whom."""
@@ -172,8 +186,9 @@ def report(
     made = site.load_model(model)
     write_inside(to, site.render(made))
     if coefficients is not None:
-        rows = ((e.feature, e.unit, e.effect, e.odds_ratio) for e in made.effects())
-        write_inside(coefficients, csv_text(["feature", "unit", "effect", "odds_ratio"], rows))
+        rows = ((e.feature, e.unit, e.effect, e.odds_ratio, e.unseen) for e in made.effects())
+        header = ["feature", "unit", "effect", "odds_ratio", "unseen"]
+        write_inside(coefficients, csv_text(header, rows))
     out.print(f"Wrote {to}: open it in a browser, or print it.")
 
 

@@ -95,18 +95,19 @@ def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return file.getvalue()
 
 
-def write_text(path: Path, text: str, mode: int | None = None) -> None:
+def write_text(path: Path, text: str | bytes, mode: int | None = None) -> None:
     """Write a file whole or not at all: a full disk or a crash leaves the old one as it was.
 
     `mode` says who may read it; by default whoever could before, or as this process makes files.
     """
     try:
-        _write(Path(os.path.realpath(path)), text.encode(), mode)
+        data = text if isinstance(text, bytes) else text.encode()
+        _write(Path(os.path.realpath(path)), data, mode)
     except OSError as problem:
         raise checks.InvalidInput(f"Cannot write {path}: {problem.strerror}") from None
 
 
-def write_inside(path: Path, text: str) -> None:
+def write_inside(path: Path, text: str | bytes) -> None:
     """Write what was made from own rows without noise: for its owner alone, also where a file that
     others could read was there."""
     write_text(path, text, 0o600)

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
         estimate_rows,
     )
     from sudare.site._evaluation import Evaluation, evaluate
+    from sudare.site._export import TERMS_HEADER, term_rows
     from sudare.site._identity import open_data, own_receipts
     from sudare.site._measures import WORDS
     from sudare.site._model import Model, Story, load_model
+    from sudare.site._onnx import to_onnx
     from sudare.site._plan import FeatureNoise, ReleasePlan, make_learner
     from sudare.site._planning import LearningPlan, plan_learning
     from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CSV_HEADER",
     "CSV_HEADER_ESTIMATES",
+    "TERMS_HEADER",
     "WORDS",
     "Checked",
     "Described",
@@ -77,6 +80,8 @@ __all__ = [
     "table_lines",
     "take_part",
     "take_part_unattended",
+    "term_rows",
+    "to_onnx",
     "verify",
 ]
 
@@ -95,9 +100,11 @@ _LATER = {
     "_estimate_page": ("estimate_lines", "render_estimate", "shown_interval"),
     "_estimating": ("CSV_HEADER_ESTIMATES", "Estimated", "estimate_releases", "estimate_rows"),
     "_evaluation": ("Evaluation", "evaluate"),
+    "_export": ("TERMS_HEADER", "term_rows"),
     "_identity": ("open_data", "own_receipts"),
     "_measures": ("WORDS",),
     "_model": ("Model", "Story", "load_model"),
+    "_onnx": ("to_onnx",),
     "_plan": ("FeatureNoise", "ReleasePlan", "make_learner"),
     "_planning": ("LearningPlan", "plan_learning"),
     "_pool": ("PartyStatus", "Pool", "PoolStatus", "new_plan"),

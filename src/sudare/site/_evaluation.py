@@ -15,8 +15,10 @@ from sudare.foundations.randomness import seeded
 from sudare.site._measures import Estimate, Name, estimate, of_classes, of_numbers, resampled
 from sudare.site._metrics import Array, Flags
 from sudare.site._model import Model
-from sudare.study import complete, read_blocks
+from sudare.study import complete, read_labelled
 
+_FEWEST, _FEW = 10, 30
+"""Rows below which there are no intervals, and below which they come with a caution."""
 KEEP_INSIDE = "made from rows without noise: keep it inside"
 
 
@@ -40,6 +42,10 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     measures: dict[Name, Estimate]
     confusion: Confusion | None
     """Classes only."""
+    left_out: int = 0
+    """Rows without a label."""
+    caution: str = ""
+    """Why intervals are missing, or too narrow to rely on."""
     note: str = KEEP_INSIDE
 
 
@@ -64,7 +70,8 @@ def evaluate(
     """
     checks.proportion(threshold=threshold, level=level)
     checks.count(resamples=resamples)
-    targets, predicted = _predicted(model, data)
+    targets, predicted, left_out = _predicted(model, data)
+    smallest = len(targets)
     if model.study.task == "regression":
         confusion = None
         measure = of_numbers(targets, predicted)
@@ -75,10 +82,15 @@ def evaluate(
                 f"Expected rows of both classes in column {model.study.target.column!r}, found one "
                 "class only: add rows of the other"
             )
+        smallest = int(min(second.sum(), (~second).sum()))
         confusion = _confusion(second, predicted > threshold, threshold)
         measure = of_classes(second, predicted, predicted > threshold)
-    drawn = resampled(measure, len(targets), resamples, seeded(seed), progress)
     itself = measure(np.ones((1, len(targets))))
+    if len(targets) < _FEWEST:
+        nothing = np.full(resamples, np.nan)
+        drawn = dict.fromkeys(itself, nothing)
+    else:
+        drawn = resampled(measure, len(targets), resamples, seeded(seed), progress)
     return Evaluation(
         rows=len(targets),
         level=level,
@@ -86,16 +98,31 @@ def evaluate(
         seed=seed,
         measures={name: estimate(itself[name], drawn[name], level) for name in itself},
         confusion=confusion,
+        left_out=left_out,
+        caution=_caution(len(targets), smallest),
     )
 
 
-def _predicted(model: Model, data: Any) -> tuple[Array, Array]:
-    """Targets and predictions: classes as −1 and +1 with probabilities, numbers in own units."""
+def _caution(rows: int, smallest: int) -> str:
+    """`smallest` is how many rows the rarer class has, or all rows for numbers."""
+    if rows < _FEWEST:
+        return f"Fewer than {_FEWEST} rows: no intervals."
+    if rows < _FEW or smallest < _FEWEST:
+        which = "Few rows" if smallest == rows or rows < _FEW else f"Only {smallest} of one class"
+        return f"{which}: intervals by resampling are too narrow."
+    return ""
+
+
+def _predicted(model: Model, data: Any) -> tuple[Array, Array, int]:
+    """Targets and predictions: classes as −1 and +1 with probabilities, numbers in own units.
+
+    And how many rows have no label.
+    """
     study = model.study
     numbers = study.task == "regression"
-    targets, predicted = [], []
-    for rows, found in read_blocks(data, study):
-        assert found is not None
+    targets, predicted, left_out = [], [], 0
+    for rows, found, without in read_labelled(data, study):
+        left_out += without
         kept = complete(study, rows)
         if not kept.any():
             continue
@@ -106,9 +133,13 @@ def _predicted(model: Model, data: Any) -> tuple[Array, Array]:
         else:
             targets.append(found)
             predicted.append(model.probabilities(rows))
+    if not targets and left_out:
+        raise checks.InvalidInput(
+            f"Expected labelled rows: column {study.target.column!r} is empty in all {left_out}"
+        )
     if not targets:
         raise checks.InvalidInput("Expected at least one row of data")
-    return np.concatenate(targets), np.concatenate(predicted)
+    return np.concatenate(targets), np.concatenate(predicted), left_out
 
 
 def _confusion(second: Flags, called: Flags, threshold: float) -> Confusion:

@@ -55,6 +55,7 @@ WORDS: dict[Name, str] = {
     "calibration_slope": "calibration slope",
     "calibration_intercept": "calibration intercept",
 }
+"""What people call the measures."""
 Values = dict[Name, Array]
 Measures = Callable[[Array], Values]
 """From counts, a line for each resample, to every measure of each."""

@@ -15,17 +15,27 @@ from sudare.study._contract import (
     label_text,
 )
 from sudare.study._reading import reading_told
-from sudare.study._sources import header, raw_content
-from sudare.study._tables import complete, persons_of, read_blocks, read_every_row, read_table
+from sudare.study._sources import GAPS, header, raw_content, texts_of
+from sudare.study._tables import (
+    Labelled,
+    complete,
+    persons_of,
+    read_blocks,
+    read_every_row,
+    read_labelled,
+    read_table,
+)
 from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
 
 __all__ = [
+    "GAPS",
     "Block",
     "Categories",
     "Column",
     "ColumnCheck",
     "DataCheck",
     "Feature",
+    "Labelled",
     "Misfit",
     "Model",
     "Number",
@@ -45,7 +55,9 @@ __all__ = [
     "raw_content",
     "read_blocks",
     "read_every_row",
+    "read_labelled",
     "read_study",
     "read_table",
     "reading_told",
+    "texts_of",
 ]

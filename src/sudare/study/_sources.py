@@ -103,6 +103,21 @@ def header(path: str | Path) -> list[str]:
         raise unreadable(path, problem, str(problem)) from None
 
 
+def texts_of(path: str | Path, column: str) -> list[str]:
+    """One column of a file as texts, row by row as `batches` gives them: for names of rows."""
+    found: list[str] = []
+    for batch in batches(path, {column: ()}):
+        values = batch.column(batch.schema.get_field_index(column))
+        try:
+            texts = values.cast(pa.string())
+        except ARROW_ERRORS:
+            raise checks.InvalidInput(
+                f"Column {column!r} holds something that cannot be written as a text"
+            ) from None
+        found += ["" if text is None else text for text in texts.to_pylist()]
+    return found
+
+
 def raw_content(source: Any) -> Iterator[bytes]:
     """The bytes of a file (unpacked) with the rules beside it, or of a frame or an answer written
     as CSV: what a data set is recognised by, whatever its name."""

@@ -12,7 +12,7 @@ Of data that fit, both make the same rows to the last bit.
 
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,6 +39,30 @@ def read_blocks(source: Any, study: Study, *, with_target: bool = True) -> Itera
     """The encoded rows of a file or frame, some at a time."""
     for batch in batches(source, _wanted(study, with_target)):
         yield _strict(batch, study, with_target)
+
+
+class Labelled(NamedTuple):
+    """Some rows whose target is known, encoded, and how many beside them have none."""
+
+    rows: Array
+    targets: Array
+    left_out: int
+
+
+def read_labelled(source: Any, study: Study) -> Iterator[Labelled]:
+    """The rows whose target is known, some at a time; all other gaps are as in `read_blocks`."""
+    wanted, features = _wanted(study, True), study.features
+    for batch in batches(source, wanted):
+        columns = {
+            name: _typed(name, batch, labels, _other(study, name))
+            for name, labels in wanted.items()
+        }
+        _refuse_gaps(columns, study, with_target=False)
+        known = ~_gaps(columns[study.target.column])
+        rows = _encode(columns, study, features, batch.num_rows)
+        block = _left_out(columns, study, Block(rows, _targets(columns, study)))
+        assert block.targets is not None
+        yield Labelled(block.rows[known], block.targets[known], int((~known).sum()))
 
 
 def read_table(source: Any, study: Study, *, with_target: bool = True) -> Block:
