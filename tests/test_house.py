@@ -431,3 +431,13 @@ def test_the_table_of_what_was_soaked(tmp_path: Path) -> None:
         "| a/test_a.py test_a |  | 1 | 0 | 1 |",
         "| b.py test_b | 9 kills | 2 | 1 | 1 |",
     ]
+
+
+def test_the_page_of_mutants_says_how_they_were_drawn() -> None:
+    mutant = {"module": "pooling.masks", "function": "f", "before": "a", "after": "b"}
+    one = {"mutant": mutant, "outcome": "lived", "seed": 7}
+    page = report.markdown([one, one | {"outcome": "killed", "seed": None}])
+    assert "\nSeeds: 7. Without a mutant in the sample: `foundations.gaussian`, " in page
+    assert "`pooling.masks`" not in page.partition("| module")[0]
+    assert "| pooling.masks | 2 | 1 | 0 | 1 | 0 |" in page
+    assert "- `pooling.masks`, `f`: `a` → `b`. A gap." in page

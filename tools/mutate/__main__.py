@@ -36,7 +36,7 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     for result in _run(chosen, options.tests, options.jobs):
         print(report.line(result), flush=True)
-        results.append(asdict(result))
+        results.append(asdict(result) | {"seed": options.seed if options.sample else None})
         if options.save:
             report.save(RESULTS, saved, results)
     print("\n" + report.table(results))

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.mutate.modules import ROOT, source_of
+from tools.mutate.modules import PRIVACY, ROOT, source_of
 from tools.mutate.operators import mutants
 from tools.mutate.running import Result
 
@@ -16,8 +16,8 @@ _TITLE = """# mutation
 Small faults put into a copy of the package, one at a time (`python -m tools.mutate`, see
 CONTRIBUTING.md): a comparison turned, a sign lost, a constant doubled, a statement deleted, a
 rounding to the wrong side. A test must fail for each. A mutant that lives is listed with the reason
-why no test should fail, or as a gap. The sample also told which tests to write, so that another one
-(`--seed`) may find more.
+why no test should fail, or as a gap. The sample also showed which tests to write, and those were
+written before this page; another one (`--seed`) may find more.
 """
 
 
@@ -98,7 +98,17 @@ def markdown(results: list[dict[str, Any]]) -> str:
         for one in results
         if one["outcome"] == "lived"
     ]
-    return f"{_TITLE}\n{table(results)}\n## Living\n\n" + "\n".join(alive) + "\n"
+    drawn = f"\n{_drawn(results)}\n\n{table(results)}"
+    return f"{_TITLE}{drawn}\n## Living\n\n" + "\n".join(alive) + "\n"
+
+
+def _drawn(results: list[dict[str, Any]]) -> str:
+    """Which seeds the sample was drawn with, and what it has nothing of."""
+    seeds = sorted({one["seed"] for one in results if one.get("seed") is not None})
+    there = {one["mutant"]["module"] for one in results}
+    without = [f"`{name}`" for name in PRIVACY if name not in there]
+    said = f"Seeds: {', '.join(map(str, seeds)) or 'none'}."
+    return f"{said} Without a mutant in the sample: {', '.join(without)}." if without else said
 
 
 def _cell(text: str) -> str:
