@@ -118,14 +118,14 @@ class TestSums:
 
 
 class TestAudit:
-    """M = 3, of which one colludes: all sums without its shares, added up. Four sessions, since
+    """M = 3, of which one colludes: all sums without its shares, added up. Two sessions, since
     thirty would take minutes; the price of thirty is compared with fifty digits elsewhere."""
 
     @pytest.mark.parametrize(("quieter", "violated"), [(1.0, False), (0.8, True)])
     def test_all_sessions_together(
         self, quieter: float, violated: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(SPLITS, "gradients", (0.25,) * 4)
+        monkeypatch.setitem(SPLITS, "gradients", (0.5,) * 2)
         contract = Contract(features=1, row_norm=3.0, classes=(0, 1))
         who = pools.parties(3, contract)
         plan = pools.plan(
