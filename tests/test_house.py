@@ -230,7 +230,11 @@ for _, data in get_all("tests/golden"):
 
 @pytest.mark.parametrize(
     ("words", "extra"),
-    [(["verify", "."], "learn"), (["collect", "survey.toml"], "collect"), (["--version"], None)],
+    [
+        (["account", "gaussian:0.3", "--delta", "1e-6"], "learn"),
+        (["collect", "survey.toml"], "collect"),
+        (["--version"], None),
+    ],
 )
 def test_the_command_says_what_to_install(tmp_path: Path, words: list[str], extra: Any) -> None:
     (tmp_path / "trust.toml").touch()
