@@ -60,11 +60,22 @@ def test_lies_within_the_two_largest(row_norm: float, t: float, dimension: int) 
     for radius in (t / row_norm, None):
         pairs = logistic_gradient_pairs(row_norm, dimension, radius)
         diameter = logistic_gradient_diameter(row_norm, dimension, radius)
-        assert pairs.curvature[0] == pytest.approx(row_norm**2 / 4, rel=1e-8)
+        assert pairs.curvature[0] == pytest.approx(row_norm**2 / 4, rel=1e-12)
         assert pairs.curvature[0] >= row_norm**2 / 4
         assert np.all(np.diff(pairs.curvature) <= 0)
         assert np.all(np.diff(pairs.distance) > 0)
         assert diameter * (1 - 2.0**-11) <= pairs.distance[-1] <= diameter
+
+
+def test_without_a_ball_a_pair_is_one_step_of_the_grid_apart_at_most() -> None:
+    """σ and 1 are the lengths of opposite gradients; σ is read from the curvature σ(1 − σ)·X²."""
+    row_norm = 1.7
+    pairs = logistic_gradient_pairs(row_norm, 3)
+    sigma = (1 + np.sqrt(1 - 4 * np.minimum(pairs.curvature / row_norm**2, 0.25))) / 2
+    spare = pairs.distance / row_norm - (1 + sigma)
+    assert len(spare) == 1024
+    assert spare.min() > 0
+    assert spare.max() == pytest.approx(1 / 2048, rel=1e-6)
 
 
 @given(row_norm=spread(1e-3, 1e3), t=spread(1e-2, 1e4), power=st.integers(-20, 20))
