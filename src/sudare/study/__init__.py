@@ -1,6 +1,5 @@
 """The public contract between organisations, and the way from their tables to bounded rows."""
 
-from sudare.study._blocks import Block
 from sudare.study._checking import ColumnCheck, DataCheck, Misfit, check_data
 from sudare.study._contract import (
     Categories,
@@ -18,6 +17,7 @@ from sudare.study._drafts import Guess, draft_study, guess, look_at
 from sudare.study._reading import reading_told
 from sudare.study._sources import GAPS, header, raw_content, texts_of
 from sudare.study._tables import (
+    Block,
     Labelled,
     complete,
     persons_of,
