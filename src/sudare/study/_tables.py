@@ -56,18 +56,21 @@ class Labelled(NamedTuple):
 
 
 def read_labelled(source: Any, study: Study) -> Iterator[Labelled]:
-    """The rows whose target is known, some at a time; all other gaps are as in `read_blocks`."""
+    """The rows whose target is known, some at a time; all other gaps are as in `read_blocks`, or
+    their rows are left out where the study learns without them."""
     wanted, features = _wanted(study, True), study.features
     for batch in batches(source, wanted):
         columns = {
             name: _typed(name, batch, labels, _other(study, name))
             for name, labels in wanted.items()
         }
-        _refuse_gaps(columns, study, with_target=False)
+        if not study.leaves_out:
+            _refuse_gaps(columns, study, with_target=False)
         known = ~_gaps(columns[study.target.column])
         rows = _encode(columns, study, features, batch.num_rows)
         block = _left_out(columns, study, Block(rows, _targets(columns, study)))
         assert block.targets is not None
+        known &= complete(study, block.rows)
         yield Labelled(block.rows[known], block.targets[known], int((~known).sum()))
 
 
