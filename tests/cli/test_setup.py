@@ -10,21 +10,6 @@ from tests.support import ROOT
 from tests.support.commands import command
 
 
-def test_a_study_is_drafted_from_names_alone_and_checked(desk: Any) -> None:
-    assert "Wrote draft.toml" in desk.run(
-        "study", "new", "0.csv", "--target", "ill", "--out", "draft.toml"
-    )
-    draft = (desk.folder / "draft.toml").read_text()
-    assert "[columns.age]" in draft
-    assert 'column = "ill"' in draft
-    assert "exists" in desk.run("study", "new", "a", "b", "--out", "draft.toml")
-    told = json.loads(desk.run("study", "check", "study.toml", "0.csv", "--json"))
-    assert told["rows"] == 90
-    assert told["features"] == ["age", "sex=m", "pressure", "pressure missing"]
-    (desk.folder / "bad.toml").write_text(draft.replace("epsilon = 1.0", "epsilon = -1"))
-    assert "privacy.epsilon" in desk.run("study", "check", "bad.toml")
-
-
 def test_the_ledger_is_shown_and_exported(desk: Any) -> None:
     (account,) = json.loads(desk.run("ledger", "show", "--ledger", "0.db", "--json"))
     assert account["remaining_epsilon"] == 0
@@ -74,32 +59,6 @@ def test_an_older_ledger_says_since_when_it_has_a_key(desk: Any) -> None:
     shown = " ".join(desk.run("ledger", "show", "--ledger", "old.db").split())
     assert "has a key since" in shown
     assert "after entry 4: what came before is vouched for only by the chain" in shown
-
-
-def test_a_data_file_is_checked_whole_and_no_value_is_shown(desk: Any) -> None:
-    good = (desk.folder / "0.csv").read_text()
-    bad = good + "130,old,f,yes,x\n130,50,F,yes,x\n"
-    (desk.folder / "bad.csv").write_text(bad)
-    told = json.loads(desk.run("study", "check", "study.toml", "bad.csv", "--json"))
-    assert [(each["row"], each["column"]) for each in told["data"]["problems"]] == [
-        (91, "age"),
-        (92, "sex"),
-    ]
-    assert "not to be shared" in told["data"]["note"]
-    shown = command(desk.folder, "study", "check", "study.toml", "bad.csv")
-    assert shown.code == 3
-    assert "2 things to put right" in shown.out
-    assert "old" not in shown.out
-    assert command(desk.folder, "study", "check", "study.toml", "0.csv").code == 0
-    (desk.folder / "many.csv").write_text(good + "130,old,f,yes,x\n" * 60)
-    assert (
-        "and 20 more: --all" in command(desk.folder, "study", "check", "study.toml", "many.csv").out
-    )
-    every = command(desk.folder, "study", "check", "study.toml", "many.csv", "--all").out
-    assert "150" in every
-    (desk.folder / "none.csv").write_text(good.splitlines()[0] + "\n")
-    empty = command(desk.folder, "study", "check", "study.toml", "none.csv")
-    assert (empty.code, "there are no rows" in empty.out) == (3, True)
 
 
 def test_how_a_file_is_read_is_said_at_the_desk_alone(desk: Any) -> None:

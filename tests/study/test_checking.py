@@ -153,6 +153,10 @@ def test_frames_and_other_files(source: str, tmp_path: Path) -> None:
     ]
 
 
+def test_a_long_field_is_no_problem(tmp_path: Path) -> None:
+    assert check(tmp_path, HEAD + f"40,north,no,{'z' * 300_000}\n").fits
+
+
 def test_many_rows_are_counted_through(tmp_path: Path) -> None:
     found = check(tmp_path, HEAD + "40,north,no,\n" * 40_000 + "x,north,no,\n")
     assert told(found) == [(40_001, "age", "not a number", "")]

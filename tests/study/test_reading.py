@@ -1,8 +1,11 @@
 import gzip
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sudare.foundations.checks import InvalidInput
 from sudare.study import header, parse_study, raw_content, read_every_row, read_table, reading_told
@@ -196,3 +199,29 @@ def test_a_header_that_is_not_utf8_names_the_columns(tmp_path: Path) -> None:
     assert header(path) == ["年齢", "性別"]
     path.write_bytes("naïve\tgröße\n1\t2\n".encode("cp1252"))
     assert header(path) == ["naïve", "größe"]
+
+
+CELL = st.one_of(
+    st.binary(max_size=6),
+    st.sampled_from(
+        [b"1,5", b"1.5", b"Gen\xe8ve", b"\xff\xfe", b"", b"NA", b"1e400", b"nan", b"\x00"]
+    ),
+).map(lambda cell: cell.translate(None, b'\r\n"'))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CELL, min_size=1, max_size=4), st.sampled_from([b";", b",", b"\t"]))
+def test_no_row_changes_how_others_are_read(cells: list[bytes], mark: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, good = Path(folder) / "data.csv", [b"2.5", b"Gen\xc3\xa8ve", b"3"]
+        seen = []
+        for last in (cells, good):
+            lines = [[b"x", b"place", b"y"], good, last]
+            path.write_bytes(b"".join(mark.join(line) + b"\n" for line in lines))
+            block = read_every_row(path, PLAIN)
+            assert block.targets is not None
+            seen.append(np.column_stack([block.rows, block.targets]))
+        if b"".join(cells) or len(cells) > 1:  # an empty line is no record
+            assert seen[0].shape == seen[1].shape
+        np.testing.assert_array_equal(seen[0][0], seen[1][0])
+        assert np.isfinite(seen[0]).all()

@@ -7,7 +7,15 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from sudare.foundations.checks import InvalidInput
 from sudare.foundations.randomness import seeded
-from sudare.study import Study, check_data, complete, parse_study, read_every_row, read_table
+from sudare.study import (
+    Study,
+    check_data,
+    complete,
+    parse_study,
+    read_every_row,
+    read_labelled,
+    read_table,
+)
 
 TEXT = """
 name = "a"
@@ -74,6 +82,13 @@ def test_the_class_of_an_incomplete_row_is_a_coin_of_its_own(tmp_path: Path) -> 
     again = read_every_row(write(tmp_path, rows[::-1]), CLASSES).targets
     assert again is not None
     np.testing.assert_array_equal(again[::-1], targets)
+
+
+def test_a_model_is_judged_by_complete_rows(tmp_path: Path) -> None:
+    lines = ["54,north,140,5", ",south,90,30", "20,south,,5", "20,south,90,"]
+    (found,) = read_labelled(write(tmp_path, lines), NUMBERS)
+    assert (len(found.rows), len(found.targets), found.left_out) == (2, 2, 2)
+    assert complete(NUMBERS, found.rows).all()
 
 
 @pytest.mark.parametrize("study", [CLASSES, NUMBERS], ids=["classes", "numbers"])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.foundations.checks import InvalidInput
-from sudare.study import Study, StudyInvalid, draft_study, parse_study, read_study
+from sudare.study import Study, StudyInvalid, parse_study, read_study
 from tests.study.studies import PRIVACY, studies, study, text, to_toml
 
 REGRESSION = '[target]\ncolumn = "stay"\nlow = 0\nhigh = 60\n'
@@ -250,15 +250,6 @@ def test_a_study_is_read_from_a_file(tmp_path: Path) -> None:
             read_study(path)
 
 
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
-
-
-@given(st.lists(NAMES, min_size=2, max_size=5, unique=True))
-def test_a_draft_is_a_study(names: list[str]) -> None:
-    found = parse_study(draft_study(names))
-    assert [*found.columns, found.target.column] == names
-
-
 def test_counts_are_numbers_from_zero_to_the_most() -> None:
     counts = study(target='[target]\ncolumn = "falls"\nmost = 12\n')
     assert counts.target.counts
@@ -269,13 +260,3 @@ def test_counts_are_numbers_from_zero_to_the_most() -> None:
     numbers = study(target='[target]\ncolumn = "falls"\nlow = 0\nhigh = 12\n')
     assert numbers.digest() != counts.digest()
     assert b"most" not in msgspec.json.encode(numbers.target)
-
-
-def test_a_draft_says_what_to_fill_in_and_knows_its_target() -> None:
-    draft = draft_study(["ill", "age", "blood pressure"], target="ill")
-    assert list(parse_study(draft).columns) == ["age", "blood pressure"]
-    assert "never from the data" in draft
-    wrong: list[tuple[list[str], str | None]] = [([], None), (["a"], "b"), (["a", "a"], None)]
-    for names, target in wrong:
-        with pytest.raises(InvalidInput):
-            draft_study(names, target)

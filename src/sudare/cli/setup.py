@@ -1,18 +1,15 @@
-"""Commands before the first release: studies, ledgers. Parse, call, print."""
+"""Commands about the ledger. Parse, call, print."""
 
 import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sudare.cli.console import AsJson, err, number, out, print_json
 from sudare.cli.options import (
     LedgerUrl,
-    MaybeRows,
     Rows,
     StudyFile,
     tell_reading,
@@ -20,123 +17,12 @@ from sudare.cli.options import (
 )
 from sudare.foundations import checks
 
-UNFIT = 3
-_SHOWN = 40
-
-study = typer.Typer(help="Write and check the public contract of a study.")
 ledger = typer.Typer(help="Open, show, export and rekey the privacy budget of data sets.")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the whole."""
-    app.add_typer(study, name="study", no_args_is_help=True)
     app.add_typer(ledger, name="ledger", no_args_is_help=True)
-
-
-@study.command("new")
-def study_new(
-    columns: Annotated[
-        list[str], typer.Argument(help="Column names, or a CSV file whose header names them.")
-    ],
-    target: Annotated[
-        str | None, typer.Option(help="The column to predict; the last by default.")
-    ] = None,
-    to: Annotated[Path, typer.Option("--out", help="Where to write it.")] = Path("study.toml"),
-) -> None:
-    """Write a commented study to fill in, from column names alone.
-
-    [bold]Example:[/bold] sudare study new age pressure ill --out heart.toml
-    """
-    from sudare.study import draft_study, header
-
-    names = header(columns[0]) if len(columns) == 1 and Path(columns[0]).exists() else columns
-    if to.exists():
-        raise checks.InvalidInput(f"{to} exists: choose another name with --out")
-    write_text(to, draft_study(names, target))
-    out.print(
-        f"Wrote {to}. Fill in the bounds from general knowledge, then: sudare study check {to}"
-    )
-
-
-@study.command("check")
-def study_check(
-    path: Annotated[Path, typer.Argument(help="The study's TOML file.", metavar="STUDY")],
-    data: MaybeRows = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show every problem, however many there are.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Explain every problem of a study, and of a data file under it: row, column, what to do.
-
-    No value is shown, and yet what is said of the data is made from rows without noise: it is not
-    to be shared. Ends with 3 if the data do not fit.
-    """
-    from sudare.study import check_data, read_study
-
-    described = read_study(path)
-    found = None if data is None else check_data(data, described)
-    if as_json:
-        print_json(
-            {
-                "study": described.name,
-                "digest": described.digest(),
-                "task": described.task,
-                "features": [feature.name for feature in described.features],
-                "rows": None if found is None else found.rows,
-                "data": None if found is None else msgspec.to_builtins(found),
-            }
-        )
-        raise typer.Exit(UNFIT if found is not None and not found.fits else 0)
-    about = f": {described.task} of {described.target.column!r}"
-    out.print(Text.assemble((described.name, "bold"), about))
-    table = Table("feature", "from column", "0 stands for", "1 more stands for")
-    for feature in described.features:
-        is_flag = feature.category is not None or feature.name.endswith(" missing")
-        table.add_row(
-            feature.name,
-            feature.column,
-            "" if is_flag else f"{feature.centre:g}",
-            "" if is_flag else f"{feature.scale:g}",
-        )
-    out.print(table)
-    out.print(f"Digest {described.digest()[:16]}…: the same file gives all parties the same.")
-    if found is not None:
-        _show_check(str(data), found, every)
-        if not found.fits:
-            raise typer.Exit(UNFIT)
-
-
-def _show_check(data: str, found: Any, every: bool) -> None:
-    if found.reading is not None:
-        out.print(found.reading, style="yellow")
-    counts = Table(
-        "column", "missing", "below its bounds", "above", "other", "do not fit", title="The data"
-    )
-    for each in found.columns:
-        numbers = (each.missing, each.below, each.above, each.others, each.misfits)
-        counts.add_row(each.column, *(str(number or "") for number in numbers))
-    out.print(counts)
-    for warning in found.warnings:
-        told = f"{warning.column}: {warning.what}. {warning.suggestion}"
-        out.print(f"Look at this: {told}", style="yellow")
-    if found.problems:
-        problems = Table("row", "column", "what", "what may help")
-        shown = found.problems if every else found.problems[:_SHOWN]
-        for each in shown:
-            row = "" if each.row is None else str(each.row)
-            problems.add_row(row, each.column, each.what, each.suggestion)
-        out.print(problems)
-        if len(shown) < len(found.problems):
-            out.print(f"… and {len(found.problems) - len(shown)} more: --all shows them.")
-        out.print(
-            f"{data} does not fit: {len(found.problems)} things to put right in {found.rows} rows. "
-            "Rows are counted from 1, without the header.",
-            style="bold",
-        )
-    else:
-        out.print(f"{data} fits: {found.rows} rows.", style="bold")
-    out.print(f"What is said of the data here was {found.note}.")
 
 
 @ledger.command("open")

@@ -15,7 +15,7 @@ from sudare.foundations.randomness import seeded
 from sudare.site._measures import Estimate, Name, estimate, of_classes, of_numbers, resampled
 from sudare.site._metrics import Array, Flags
 from sudare.site._model import Model
-from sudare.study import complete, read_labelled
+from sudare.study import read_labelled
 
 _FEWEST, _FEW = 10, 30
 """Rows below which there are no intervals, and below which they come with a caution."""
@@ -116,17 +116,15 @@ def _caution(rows: int, smallest: int) -> str:
 def _predicted(model: Model, data: Any) -> tuple[Array, Array, int]:
     """Targets and predictions: classes as −1 and +1 with probabilities, numbers in own units.
 
-    And how many rows have no label.
+    And how many rows have no label, or gaps where the study learns without such rows.
     """
     study = model.study
     numbers = study.task == "regression"
     targets, predicted, left_out = [], [], 0
     for rows, found, without in read_labelled(data, study):
         left_out += without
-        kept = complete(study, rows)
-        if not kept.any():
+        if not len(rows):
             continue
-        rows, found = rows[kept], found[kept]
         if numbers:
             targets.append(study.target_middle + study.target_reach * found)
             predicted.append(model.predictions(rows))

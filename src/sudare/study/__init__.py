@@ -1,6 +1,5 @@
 """The public contract between organisations, and the way from their tables to bounded rows."""
 
-from sudare.study._blocks import Block
 from sudare.study._checking import ColumnCheck, DataCheck, Misfit, check_data
 from sudare.study._contract import (
     Categories,
@@ -14,9 +13,11 @@ from sudare.study._contract import (
     Terms,
     label_text,
 )
+from sudare.study._drafts import Guess, draft_study, guess, look_at
 from sudare.study._reading import reading_told
 from sudare.study._sources import GAPS, header, raw_content, texts_of
 from sudare.study._tables import (
+    Block,
     Labelled,
     complete,
     persons_of,
@@ -25,7 +26,7 @@ from sudare.study._tables import (
     read_labelled,
     read_table,
 )
-from sudare.study._text import Problem, StudyInvalid, draft_study, parse_study, read_study
+from sudare.study._text import Problem, StudyInvalid, parse_study, read_study
 
 __all__ = [
     "GAPS",
@@ -35,6 +36,7 @@ __all__ = [
     "ColumnCheck",
     "DataCheck",
     "Feature",
+    "Guess",
     "Labelled",
     "Misfit",
     "Model",
@@ -48,8 +50,10 @@ __all__ = [
     "check_data",
     "complete",
     "draft_study",
+    "guess",
     "header",
     "label_text",
+    "look_at",
     "parse_study",
     "persons_of",
     "raw_content",

@@ -42,6 +42,7 @@ from sudare.study._tables import (
 NOT_TO_BE_SHARED = "made from rows without noise: not to be shared"
 _MOSTLY = 0.5
 _RECORDS = 1 << 14
+_LONGEST = 1 << 30
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -275,6 +276,7 @@ def _text_file(source: Any) -> Path | None:
 def _records(path: Path, wanted: Wanted, problems: list[Misfit]) -> Iterator[_Part]:
     """The records of a text file; those with too many or too few fields are problems."""
     reading = reading_of(path, list(wanted), look=True)
+    csv.field_size_limit(_LONGEST)  # the usual one is shorter than a record may be
     opener: Any = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding=reading.encoding, errors="replace", newline="") as file:
         records = csv.reader(file, delimiter=reading.delimiter)

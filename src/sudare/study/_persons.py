@@ -9,9 +9,11 @@ one for one person (docs/theory/guarantees.md).
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sudare.study._blocks import Block
 from sudare.study._contract import label_text
+
+Array = NDArray[np.float64]
 
 _GAPS = frozenset(["", "NA", "NaN", "nan", "NULL", "null"])
 
@@ -22,19 +24,21 @@ def persons_among(column: Any) -> list[str | None]:
 
 
 def by_person(
-    block: Block, whose: list[str | None], task: Literal["classification", "regression"]
-) -> Block:
+    rows: Array,
+    targets: Array,
+    whose: list[str | None],
+    task: Literal["classification", "regression"],
+) -> tuple[Array, Array]:
     """One row for each person, and one for each row that is nobody's.
 
     Of classes a person is in the second if at least half of the rows are. The rows of a person are
     added up in an order that follows from them: the same rows in another order give the same sum.
     """
-    assert block.targets is not None
     seen: dict[str | int, int] = {}
     places = np.array(
         [seen.setdefault(i if name is None else name, len(seen)) for i, name in enumerate(whose)]
     )
-    table = np.column_stack([block.rows, block.targets])
+    table = np.column_stack([rows, targets])
     order = np.lexsort((*table.T, places))
     starts = np.searchsorted(places[order], np.arange(len(seen)))
     sums = np.add.reduceat(table[order], starts, axis=0)
@@ -47,7 +51,7 @@ def by_person(
     targets = means[:, -1]
     if task == "classification":
         targets = np.where(targets >= 0, 1.0, -1.0)
-    return Block(np.ascontiguousarray(means[:, :-1]), targets)
+    return np.ascontiguousarray(means[:, :-1]), targets
 
 
 def _name(scalar: Any) -> str | None:

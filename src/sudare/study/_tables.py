@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from sudare.foundations import checks
 from sudare.releases import Label
-from sudare.study._blocks import Array, Block
 from sudare.study._contract import Categories, Feature, Study, label_text
-from sudare.study._persons import by_person, persons_among
+from sudare.study._persons import Array, by_person, persons_among
 from sudare.study._sources import ARROW_ERRORS, GAPS, Wanted, batches, every_batch
 
 Codes = NDArray[np.int64]
@@ -33,6 +32,13 @@ Columns = dict[str, Any]
 
 _GAP, _UNKNOWN = -1, -2
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+class Block(NamedTuple):
+    """Some rows, encoded: features, and targets as −1/+1 or within [−1, 1] (None if not read)."""
+
+    rows: Array
+    targets: Array | None
 
 
 def read_blocks(source: Any, study: Study, *, with_target: bool = True) -> Iterator[Block]:
@@ -50,18 +56,21 @@ class Labelled(NamedTuple):
 
 
 def read_labelled(source: Any, study: Study) -> Iterator[Labelled]:
-    """The rows whose target is known, some at a time; all other gaps are as in `read_blocks`."""
+    """The rows whose target is known, some at a time; all other gaps are as in `read_blocks`, or
+    their rows are left out where the study learns without them."""
     wanted, features = _wanted(study, True), study.features
     for batch in batches(source, wanted):
         columns = {
             name: _typed(name, batch, labels, _other(study, name))
             for name, labels in wanted.items()
         }
-        _refuse_gaps(columns, study, with_target=False)
+        if not study.leaves_out:
+            _refuse_gaps(columns, study, with_target=False)
         known = ~_gaps(columns[study.target.column])
         rows = _encode(columns, study, features, batch.num_rows)
         block = _left_out(columns, study, Block(rows, _targets(columns, study)))
         assert block.targets is not None
+        known &= complete(study, block.rows)
         yield Labelled(block.rows[known], block.targets[known], int((~known).sum()))
 
 
@@ -79,7 +88,7 @@ def read_table(source: Any, study: Study, *, with_target: bool = True) -> Block:
             f"Column {person!r} does not say of every row whose it is: fill it in, or leave those "
             "rows out"
         )
-    return by_person(_joined(blocks), whose, study.task)
+    return _one_each(_joined(blocks), whose, study)
 
 
 def _strict(batch: pa.RecordBatch, study: Study, with_target: bool) -> Block:
@@ -120,7 +129,12 @@ def read_every_row(source: Any, study: Study) -> Block:
         blocks.append(_left_out(columns, study, Block(rows, _targets(columns, study))))
         if person is not None:
             whose += persons_among(batch.column(person))
-    return _joined(blocks) if person is None else by_person(_joined(blocks), whose, study.task)
+    return _joined(blocks) if person is None else _one_each(_joined(blocks), whose, study)
+
+
+def _one_each(block: Block, whose: list[str | None], study: Study) -> Block:
+    assert block.targets is not None
+    return Block(*by_person(block.rows, block.targets, whose, study.task))
 
 
 def _joined(blocks: list[Block]) -> Block:

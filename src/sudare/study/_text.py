@@ -1,4 +1,4 @@
-"""Studies as TOML: reading with every problem explained, and writing a first draft."""
+"""Studies as TOML, read with every problem explained."""
 
 import math
 import re
@@ -12,7 +12,7 @@ import msgspec
 
 from sudare.foundations import checks
 from sudare.releases import PLAUSIBLE_ROWS, Label
-from sudare.storage.files import read_text, toml_value
+from sudare.storage.files import read_text
 from sudare.study._contract import (
     INCOMPLETE,
     Categories,
@@ -107,24 +107,6 @@ def parse_study(text: str) -> Study:
         incomplete=incomplete,
         person=person,
     )
-
-
-def draft_study(columns: Iterable[str], target: str | None = None) -> str:
-    """A commented study to fill in, from column names alone."""
-    names = list(columns)
-    if not names:
-        raise checks.InvalidInput("Expected at least one column name")
-    if len(set(names)) < len(names):
-        raise checks.InvalidInput("Expected every column name once: rename one of them")
-    predicted = names[-1] if target is None else target
-    if predicted not in names:
-        raise checks.InvalidInput(f"Expected the target among the columns: {', '.join(names)}")
-    sections = [
-        _HEAD,
-        *(f"[columns.{_key(name)}]\n{_NUMBER}" for name in names if name != predicted),
-        _TAIL.format(target=toml_value(predicted)),
-    ]
-    return "\n".join(sections)
 
 
 class _Reader:
@@ -367,42 +349,3 @@ def _not_toml(said: str, text: str) -> Problem:
     at_end = len(text.splitlines()) if place.startswith("end of") else 1
     line = re.match(r"line (\d+)", place)
     return Problem(int(line[1]) if line else at_end, "TOML", what.rstrip("."), "Correct the line")
-
-
-def _key(name: str) -> str:
-    """A TOML key, bare where it may be."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
-
-
-_HEAD = """\
-# The public contract of a study. Everyone who takes part uses the same file.
-# Fill in every bound from general knowledge, never from the data: what is in
-# this file is published.
-name = "my-study"
-description = ""
-"""
-_NUMBER = """\
-low = 0.0        # values below count as this
-high = 1.0       # values above count as this
-# missing = 0.5      # stands in for a missing value
-# indicator = true   # and a feature says that it was missing
-# A column of categories has this line instead of low and high:
-# categories = ["no", "yes"]
-"""
-_TAIL = """\
-[target]
-column = {target}
-classes = ["no", "yes"]   # the second is the one whose probability is predicted
-# For a number instead of classes:
-# low = 0.0
-# high = 1.0
-# For a number of events, such as falls or admissions:
-# most = 12        # more count as this; the fewer, the less noise
-
-[privacy]
-epsilon = 1.0        # what one release costs each unit
-delta = 1e-6
-unit = "row"         # whose privacy is meant: one row is one unit
-# model = "objective"  # coefficients instead of moments; works with delta = 0
-# most_rows = 1000000  # no party has more: a release that claims more is refused
-"""
