@@ -118,6 +118,7 @@ OTHERS = {"others": 4.0, "low": 0.0, "high": 31.0, "of": 900}
     [
         ({"varies": True, "own": 3}, ""),
         ({"varies": False}, "it is the same in all own rows"),
+        ({"varies": False, "of": 900}, ""),
         ({"varies": False, "own": 0}, "no own row has it"),
         ({"varies": False, "own": 0, "of": 900}, "no own row has it, and releases do not tell who"),
         ({"varies": False, "own": 0} | OTHERS, "of 900 others at most 31 have it"),

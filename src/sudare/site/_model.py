@@ -52,7 +52,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     of: int = 0
-    """Rows behind those releases."""
+    """Rows behind those releases; behind all of them where they do not tell."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         seen = self.seen
         if seen is None or seen.varies:
             return ""
-        if seen.own is None:
-            return "it is the same in all own rows"
+        if seen.own is None:  # others may have told it
+            return "" if seen.of else "it is the same in all own rows"
         where, noun = (
             ("all own rows have it", "lack") if seen.own else ("no own row has it", "have")
         )

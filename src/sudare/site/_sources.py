@@ -125,20 +125,23 @@ def _squares(received: Received, place: int) -> float | None:
 def seen_features(study: Study, received: Received, rows: Array) -> tuple[Seen, ...]:
     """Of each feature, whether own rows differ in it, and who has a category at all."""
     sums = [sums_of(received, place) for place in range(len(received.moments))]
+    everybody = int(received.moments.n.sum() + received.learners.n.sum())
     return tuple(
-        _seen(study, feature, rows[:, place], sums, place)
+        _seen(study, feature, rows[:, place], sums, place, everybody)
         for place, feature in enumerate(study.features)
     )
 
 
-def _seen(study: Study, feature: Feature, values: Array, sums: list[Sums], place: int) -> Seen:
+def _seen(
+    study: Study, feature: Feature, values: Array, sums: list[Sums], place: int, everybody: int
+) -> Seen:
     varies = bool(values.min() < values.max())
     if feature.category is None and feature.name == feature.column:
-        return Seen(feature=feature.name, varies=varies)
+        return Seen(feature=feature.name, varies=varies, of=everybody)
     own = int((values * feature.scale + feature.centre > 0.5).sum())
     counted = _counted(study, feature, sums, place)
     if counted is None:
-        return Seen(feature=feature.name, varies=varies, own=own, of=sum(each.n for each in sums))
+        return Seen(feature=feature.name, varies=varies, own=own, of=everybody)
     count, deviation = counted
     of = sum(each.n for each in sums)
     low, high = (min(max(count + side * 1.96 * deviation, 0.0), of) for side in (-1, 1))
