@@ -135,6 +135,7 @@ def test_a_coefficient_that_nobody_can_have_told_is_known(seen: dict, words: str
     )
     assert words in effect.unseen
     assert bool(words) == bool(effect.unseen)
+    assert effect.told == (not words or "do not tell" in words)  # then nobody knows
 
 
 def test_a_model_of_the_first_version_opens_and_predicts_as_it_did(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from sudare.exchange import new_key
 from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
 from sudare.releases import Release
-from sudare.site._model import Seen, Slope
+from sudare.site._model import HIDDEN, Seen, Slope
 from sudare.site._plan import make_learner
-from sudare.site._sources import HIDDEN, RECEIVED, SHRUNK, seen_features, slopes_by_source
+from sudare.site._sources import RECEIVED, SHRUNK, seen_features, slopes_by_source
 from sudare.study import Study, parse_study, raw_content, read_table
 from tests.site.clinics import Clinic, keyring, numbers, write_stays
 

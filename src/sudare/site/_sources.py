@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from sudare.blending import HedgedBlend, Received
 from sudare.releases import Contract
-from sudare.site._model import Kind, Seen, Slope
+from sudare.site._model import HIDDEN, Kind, Seen, Slope
 from sudare.site._slopes import Slopes, Sums, line_through, own_slopes
 from sudare.study import Feature, Study
 
@@ -20,7 +20,6 @@ Array = NDArray[np.float64]
 _FEATURES_SHOWN = 5
 _HUGE = 1e100
 """Beyond it a number says nothing, and the file could not be read again."""
-HIDDEN = "hidden by the noise"
 UNSETTLED = "own rows do not settle it"
 SHRUNK = "shrunk on purpose, by an amount that depends on the rows: no interval would be honest"
 RECEIVED = "coefficients as released, shrunk with the noise inside: no interval would be honest"
