@@ -83,6 +83,9 @@ def test_bars_start_at_zero_and_small_ones_can_be_told_apart() -> None:
     assert [value for _, value in rows_of(small)] == ["0.83 %", "0.61 %"]
     axis = re.findall(r'text-anchor="middle">(.*?)</text>', small)
     assert axis == ["0.0 %", "0.2 %", "0.4 %", "0.6 %", "0.8 %", "1.0 %"]
+    nothing = charts.bars([charts.Bar("y", 0.0)], "w", True, most=0.0)
+    assert re.findall(r'text-anchor="middle">(.*?)</text>', nothing)[0] == "0 %"
+    assert places(nothing, "width") == [0.2]
     alike = charts.bars([charts.Bar("y", 0.1)], "w", True, most=0.4)
     assert places(alike, "width") == [25.0]
 

@@ -129,7 +129,8 @@ def ratios(rows: Sequence[Interval], title: str) -> str:
 
 def bars(rows: Sequence[Bar], title: str, percent: bool = False, most: float | None = None) -> str:
     """Horizontal bars from zero, to `most` or the largest of them; HTML."""
-    ticks = _ticks(0.0, max([row.value for row in rows] + [1e-9]) if most is None else most)
+    largest = max((row.value for row in rows), default=0.0) if most is None else most
+    ticks = _ticks(0.0, largest if largest > 0 else 1.0)
     place = Scale(ticks[0], ticks[-1], 0.0, 100.0)
     grid = _gridlines(ticks, place, None)
     parts = []

@@ -118,6 +118,7 @@ OTHERS = {"others": 4.0, "low": 0.0, "high": 31.0, "of": 900}
     [
         ({"varies": True, "own": 3}, ""),
         ({"varies": False}, "it is the same in all own rows"),
+        ({"varies": False, "of": 900}, ""),
         ({"varies": False, "own": 0}, "no own row has it"),
         ({"varies": False, "own": 0, "of": 900}, "no own row has it, and releases do not tell who"),
         ({"varies": False, "own": 0} | OTHERS, "of 900 others at most 31 have it"),
@@ -134,6 +135,7 @@ def test_a_coefficient_that_nobody_can_have_told_is_known(seen: dict, words: str
     )
     assert words in effect.unseen
     assert bool(words) == bool(effect.unseen)
+    assert effect.told == (not words or "do not tell" in words)  # then nobody knows
 
 
 def test_a_model_of_the_first_version_opens_and_predicts_as_it_did(tmp_path: Path) -> None:

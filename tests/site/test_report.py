@@ -12,7 +12,7 @@ import pytest
 from sudare import site
 from sudare.ledger import Ledger
 from sudare.site._assessment import Assessment, Bin, Measure
-from sudare.site._model import Component, Model, Party, Refusal, Slope, Story, load_model
+from sudare.site._model import Component, Model, Party, Refusal, Seen, Slope, Story, load_model
 from sudare.site._report import render
 from sudare.study import raw_content
 from tests.site.clinics import classes, clinic, keyring, numbers, write_patients
@@ -143,6 +143,23 @@ def test_a_model_of_an_earlier_version_has_its_report_without_the_wrong_lines() 
     assert "Five-fold" in page
     assert "Other measures" not in page
     assert "Hospital C0" in page
+
+
+def test_a_feature_that_no_source_tells_has_no_chart() -> None:
+    made = model()
+    nothing = (Slope(feature="age", source="own rows", kind="own", reason="unsettled"),)
+    page = render(model(story=msgspec.structs.replace(made.story, slopes=nothing)))
+    assert "No source tells it." in page
+    assert "slope of age" not in page
+
+
+def test_a_coefficient_that_releases_may_have_told_stands_beside_its_doubt() -> None:
+    made, seen = model(), Seen(feature="sex=m", varies=False, own=0, of=100)
+    page = render(model(story=msgspec.structs.replace(made.story, seen=(seen,))))
+    (line,) = [each for each in table(page) if each[0] == "sex=m"]
+    assert line[1:] == [
+        "m instead of f: no own row has it, and releases do not tell who does", "0", "1", "0",
+    ]  # fmt: skip
 
 
 def test_releases_without_a_mark_are_named_once_in_their_order() -> None:

@@ -6,14 +6,14 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from sudare import site
-from sudare.blending import HedgedBlend
+from sudare.blending import HedgedBlend, receive
 from sudare.exchange import new_key
 from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
 from sudare.releases import Release
-from sudare.site._model import Seen, Slope
+from sudare.site._model import HIDDEN, Seen, Slope
 from sudare.site._plan import make_learner
-from sudare.site._sources import HIDDEN, RECEIVED, SHRUNK, seen_features, slopes_by_source
+from sudare.site._sources import RECEIVED, SHRUNK, seen_features, slopes_by_source
 from sudare.study import Study, parse_study, raw_content, read_table
 from tests.site.clinics import Clinic, keyring, numbers, write_stays
 
@@ -132,6 +132,14 @@ def test_who_has_a_category_is_counted(sources) -> None:
         assert each.of == 8060
         assert high - low < 200
     assert sharp.low == 0
+
+
+def test_coefficients_do_not_tell_who_has_a_category(sources) -> None:
+    study, made, own = sources
+    (learnt,) = [each for each in made.releases if each.party == "Learnt"]
+    found = receive([learnt], study.contract)
+    age, _, dull, _ = seen_features(study, found, read_table(own, study).rows)
+    assert (dull.varies, dull.others, dull.of, age.of) == (False, None, 4000, 4000)
 
 
 def test_numbers_have_slopes_in_the_targets_units(tmp_path: Path) -> None:

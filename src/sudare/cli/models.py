@@ -125,8 +125,9 @@ def _show_story(story: "Story", to: Path) -> None:
     found = story.assessment
     if found is not None:
         out.print(
-            f"On {found.rows} held-out rows, {found.measure}: own {found.own.value:.3f}, "
-            f"blend {found.blend.value:.3f}; gain {found.gain.value:+.3f} "
+            f"On {found.rows} rows, each held out once ({found.folds} folds), {found.measure}: "
+            f"own {found.own.value:.3f}, blend {found.blend.value:.3f}; "
+            f"gain {found.gain.value:+.3f} "
             f"({found.gain.low:+.3f} to {found.gain.high:+.3f})."
         )
     out.print(f"Wrote {to}. Next: sudare report {to}")

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 Kind = Literal["blend", "own", "together", "party"]
 FORMAT = "sudare-model/1"
 INTERCEPT = "(intercept)"
+HIDDEN = "hidden by the noise"
+"""Why a release of sums does not tell a slope."""
 _HUGE = 1e150
 """Products of two such numbers are still numbers."""
 
@@ -52,7 +54,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     of: int = 0
-    """Rows behind those releases."""
+    """Rows behind those releases; behind all of them where they do not tell."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +72,12 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> str:
-        """Why no row can have told it, in words; empty if some can."""
+        """Why it may be that no row has told it, in words; empty if some surely can."""
         seen = self.seen
         if seen is None or seen.varies:
             return ""
-        if seen.own is None:
-            return "it is the same in all own rows"
+        if seen.own is None:  # others may have told it
+            return "" if seen.of else "it is the same in all own rows"
         where, noun = (
             ("all own rows have it", "lack") if seen.own else ("no own row has it", "have")
         )
@@ -85,6 +87,12 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         most = seen.of - seen.low if seen.own else seen.high
         return f"{where}, and of {seen.of:,} others at most {most:,.0f} {noun} it"
+
+    @property
+    def told(self) -> bool:
+        """Whether there may be rows that have told it, as far as anybody knows."""
+        unknown = self.seen is not None and self.seen.others is None and self.seen.of > 0
+        return unknown or not self.unseen
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from html import escape
 from sudare import charts
 from sudare.site._assessment import Assessment
 from sudare.site._measures import WORDS, Estimate
-from sudare.site._model import Effect, Model, Party, Slope
+from sudare.site._model import HIDDEN, Effect, Model, Party, Slope
 
 _MOST_BARS = 40
 """More are there as well, folded."""
@@ -229,10 +229,12 @@ def _effect(effect: Effect, ratios: bool, counted: bool) -> list[str]:
     unseen = effect.unseen
     cells = [effect.feature, effect.unit, f"{effect.effect:.4g}"]
     if unseen:
-        cells[1:] = [f"{effect.unit}: no coefficient, since {unseen}", "–"]
+        cells[1] = f"{effect.unit}: {'' if effect.told else 'no coefficient, since '}{unseen}"
+    if not effect.told:
+        cells[2] = "–"
     if ratios:
-        told = effect.odds_ratio is not None and not unseen
-        cells.append(f"{effect.odds_ratio:.4g}" if told else "–" if unseen else "")
+        ratio = "" if effect.odds_ratio is None else f"{effect.odds_ratio:.4g}"
+        cells.append(ratio if effect.told else "–")
     if counted:
         own = None if effect.seen is None else effect.seen.own
         cells.append("" if own is None else str(own))
@@ -248,15 +250,17 @@ def _slopes(model: Model) -> str:
         what, factor = f"{target} changes", 1.0
     else:
         what, factor = f"the share of {target} = {classes[1]} changes, in percentage points,", 100.0
+    parties = [each for each in slopes if each.kind == "party"]
     steps = {e.feature: e.unit for e in model.effects()}
     page = (
         "<section><h2>What each source says</h2><p>How much "
         f"{escape(what)} with one step of a feature while the others stay: the straight line of "
         "least squares through the rows behind each source, for the features that matter most. "
         "Lines are 95 % intervals for both the noise that privacy added and the sample that the "
-        "rows are.</p>"
+        "rows are. Of the blend, and of releases of coefficients, it is the line through what they "
+        "predict for own rows.</p>"
     )
-    if classes is not None:
+    if classes is not None and any(each.reason in ("", HIDDEN) for each in parties):
         page += (
             "<p>Straight lines, not log-odds: released sums tell these honestly whatever the rows "
             "look like, and log-odds only where rows are normal.</p>"
@@ -264,11 +268,12 @@ def _slopes(model: Model) -> str:
     for feature in dict.fromkeys(each.feature for each in slopes):
         some = [each for each in slopes if each.feature == feature]
         shown = [each for each in some if each.value is not None or each.kind != "party"]
-        page += (
-            f"<h3>{escape(feature)} <small>{escape(steps.get(feature, ''))}</small></h3>"
-            + charts.intervals(
-                [_mark(each, factor) for each in shown], f"slope of {feature} by source", zero=0.0
-            )
+        page += f"<h3>{escape(feature)} <small>{escape(steps.get(feature, ''))}</small></h3>"
+        if all(each.value is None for each in some):
+            page += "<p class=hidden>No source tells it.</p>"
+            continue
+        page += charts.intervals(
+            [_mark(each, factor) for each in shown], f"slope of {feature} by source", zero=0.0
         )
     page += _hidden(slopes)
     reasons: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from sudare.blending import HedgedBlend, Received
 from sudare.releases import Contract
-from sudare.site._model import Kind, Seen, Slope
+from sudare.site._model import HIDDEN, Kind, Seen, Slope
 from sudare.site._slopes import Slopes, Sums, line_through, own_slopes
 from sudare.study import Feature, Study
 
@@ -20,7 +20,6 @@ Array = NDArray[np.float64]
 _FEATURES_SHOWN = 5
 _HUGE = 1e100
 """Beyond it a number says nothing, and the file could not be read again."""
-HIDDEN = "hidden by the noise"
 UNSETTLED = "own rows do not settle it"
 SHRUNK = "shrunk on purpose, by an amount that depends on the rows: no interval would be honest"
 RECEIVED = "coefficients as released, shrunk with the noise inside: no interval would be honest"
@@ -125,20 +124,23 @@ def _squares(received: Received, place: int) -> float | None:
 def seen_features(study: Study, received: Received, rows: Array) -> tuple[Seen, ...]:
     """Of each feature, whether own rows differ in it, and who has a category at all."""
     sums = [sums_of(received, place) for place in range(len(received.moments))]
+    everybody = int(received.moments.n.sum() + received.learners.n.sum())
     return tuple(
-        _seen(study, feature, rows[:, place], sums, place)
+        _seen(study, feature, rows[:, place], sums, place, everybody)
         for place, feature in enumerate(study.features)
     )
 
 
-def _seen(study: Study, feature: Feature, values: Array, sums: list[Sums], place: int) -> Seen:
+def _seen(
+    study: Study, feature: Feature, values: Array, sums: list[Sums], place: int, everybody: int
+) -> Seen:
     varies = bool(values.min() < values.max())
     if feature.category is None and feature.name == feature.column:
-        return Seen(feature=feature.name, varies=varies)
+        return Seen(feature=feature.name, varies=varies, of=everybody)
     own = int((values * feature.scale + feature.centre > 0.5).sum())
     counted = _counted(study, feature, sums, place)
     if counted is None:
-        return Seen(feature=feature.name, varies=varies, own=own, of=sum(each.n for each in sums))
+        return Seen(feature=feature.name, varies=varies, own=own, of=everybody)
     count, deviation = counted
     of = sum(each.n for each in sums)
     low, high = (min(max(count + side * 1.96 * deviation, 0.0), of) for side in (-1, 1))
