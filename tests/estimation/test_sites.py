@@ -152,7 +152,7 @@ def test_a_site_that_tells_nothing_does_not_count_and_three_must() -> None:
         assert (last.name, last.coefficient.told, last.weight) == ("loud", False, 0.0)
     few = estimate_sites([*sites[:2], loud], study())
     assert not any(each.told for each in few.coefficients)
-    assert "hidden by the noise in 1 of 3 sites" in few.coefficients[0].reason
+    assert "hides something in 1 of 3 sites" in few.coefficients[0].reason
     assert few.between_deviations == (None, None, None)
 
 

@@ -21,7 +21,9 @@ from sudare.study import Categories, Study, label_text
 
 Array = NDArray[np.float64]
 Family = Literal["linear", "logistic", "poisson"]
+"""Of the regression."""
 RATIOS: Mapping[Family, str] = {"logistic": "odds ratio", "poisson": "rate ratio"}
+"""What the exponential of a coefficient is called."""
 INTERCEPT = "intercept"
 HIDDEN = "hidden by the noise"
 TOO_FAR = (

@@ -59,7 +59,8 @@ class _Site(NamedTuple):
     rows: int
     values: Array
     variances: Array
-    told: NDArray[np.bool_]
+    told: bool
+    """Whether the noise hides none of its coefficients."""
 
 
 def estimate_sites(
@@ -80,7 +81,7 @@ def estimate_sites(
     sites = [_site(each, study) for each in releases]
     coefficients, between, each_site = [], [], []
     for place, term in enumerate(study_terms(study)):
-        some = [site for site in sites if site.told[place]]
+        some = [site for site in sites if site.told]
         found = None
         if len(some) >= FEWEST_SITES:
             values = np.array([site.values[place] for site in some])
@@ -118,25 +119,25 @@ def _between(values: Array, variances: Array) -> float:
     unit = float(np.median(variances)) + float(np.var(values))
 
     def loss(log_tau2: float) -> float:
-        return _restricted(values, variances, unit * math.exp(log_tau2))
+        return float(_restricted(values, variances, np.array([unit * math.exp(log_tau2)]))[0])
 
     grid = np.linspace(-20.0, 8.0, 57)
-    losses = [loss(float(each)) for each in grid]
-    best = int(np.argmin(losses))
+    best = int(np.argmin(_restricted(values, variances, unit * np.exp(grid))))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded")
-    if _restricted(values, variances, 0.0) <= found.fun:
+    if _restricted(values, variances, np.zeros(1))[0] <= found.fun:
         return 0.0
     return float(unit * math.exp(found.x))
 
 
-def _restricted(values: Array, variances: Array, between: float) -> float:
-    """Minus the restricted log-likelihood, but for a constant."""
-    total = variances + between
+def _restricted(values: Array, variances: Array, between: Array) -> Array:
+    """Minus the restricted log-likelihood of each τ², but for a constant."""
+    total = variances + between[:, None]
     weights = 1 / total
-    mean = weights @ values / weights.sum()
-    spread = weights @ (values - mean) ** 2
-    return float(np.log(total).sum() + math.log(weights.sum()) + spread) / 2
+    sums = weights.sum(axis=1)
+    means = weights @ values / sums
+    spread = (weights * (values - means[:, None]) ** 2).sum(axis=1)
+    return np.asarray(np.log(total).sum(axis=1) + np.log(sums) + spread) / 2
 
 
 def _site(release: MomentsRelease, study: Study) -> _Site:
@@ -146,8 +147,8 @@ def _site(release: MomentsRelease, study: Study) -> _Site:
     values = matrix @ solved.theta
     values[-1] += shift
     variances = np.diag(matrix @ solved.covariance @ matrix.T)
-    told = np.append(~solved.hidden[: len(values) - 1], not solved.hidden.any())
-    return _Site(release.party, release.n, values, variances, told)
+    # What is held by a prior pulls all sites the same way, and no spread between them shows it.
+    return _Site(release.party, release.n, values, variances, not solved.hidden.any())
 
 
 def _coefficient(
@@ -156,8 +157,8 @@ def _coefficient(
     if found is None:
         return not_told(
             term,
-            f"hidden by the noise in {many - some} of {many} sites: at least {FEWEST_SITES} have "
-            "to tell it",
+            f"the noise hides something in {many - some} of {many} sites: at least {FEWEST_SITES} "
+            "have to tell everything",
         )
     return coefficient(term, found.mean, found.variance, level, some - 1)
 
@@ -166,7 +167,7 @@ def _site_estimate(
     site: _Site, term: Term, place: int, weights: dict[str, float], level: float
 ) -> SiteEstimate:
     own = not_told(term, HIDDEN)
-    if site.told[place]:
+    if site.told:
         own = coefficient(term, float(site.values[place]), float(site.variances[place]), level)
     weight = weights.get(site.name, 0.0)
     return SiteEstimate(name=site.name, rows=site.rows, coefficient=own, weight=weight)
@@ -187,8 +188,8 @@ def _notes(
             "not rest on that, but on how far sites stand apart."
         )
     if any(not each.told for each in found):
-        yield "What fewer than three sites tell is hidden."
+        yield "Fewer than three sites tell everything: nothing can be said of their mean."
     yield (
-        "A site's coefficient counts only where the noise does not hide it; nothing that counts "
-        "is penalised."
+        "A site counts only if the noise hides none of its coefficients; nothing that counts is "
+        "penalised."
     )
