@@ -403,6 +403,8 @@ class Collector:
         try:
             with self._watched():
                 self.store.tidy()
+                if self._retain is not None and not self._retain.folder.is_dir():
+                    raise FileNotFoundError  # known at once, and not when a file is due
                 waited = time.monotonic() >= self._moved + _MOVE_SECONDS
                 if self._retain is not None and (
                     last or waited or self._kept_bytes >= _MOVED_BYTES
