@@ -4,16 +4,18 @@ import csv
 import json
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from sudare import cli
-from sudare.counting import Survey
+from sudare.counting import Survey, read_survey
 from sudare.counting._planning import plan
 from sudare.counting._simulation import simulate
 from sudare.counting.signals import sine
+from tests.support.commands import command
 
 PLAN = ["plan", "count", "--users", "2000", "--rounds", "10", "--epsilon", "3"]
 RUN = ["simulate", "count", "--rounds", "10", "--epsilon", "3", "--users", "2000"]
@@ -144,3 +146,38 @@ def test_help_teaches(sudare: Run) -> None:
     assert "a row for each person" in " ".join(
         sudare("simulate", "count", "--help").stdout.replace("│", " ").split()
     )
+
+
+WRITTEN = ["plan", "count", "--users", "10000", "--rounds", "48", "--epsilon", "4"]
+
+
+def test_the_best_plan_becomes_a_survey(tmp_path: Path) -> None:
+    more = ["--name", "At home", "--question", "Is somebody at home?"]
+    more += ["--start", "2026-06-01T06:00:00Z", "--round-seconds", "3600"]
+    done = command(tmp_path, *WRITTEN, "--write", "survey.toml", *more)
+    assert done.code == 0, done.err
+    survey = read_survey(tmp_path / "survey.toml")
+    best = plan(10_000, 48, 4.0).best.survey
+    assert (survey.name, survey.question) == ("At home", "Is somebody at home?")
+    assert survey.start == datetime(2026, 6, 1, 6, tzinfo=UTC)
+    assert (survey.method, survey.slots, survey.round_seconds) == (best.method, best.slots, 3600.0)
+    again = command(tmp_path, *WRITTEN, "--write", "survey.toml", *more)
+    assert (again.code, "there already" in again.err) == (2, True)
+    open_ended = command(tmp_path, *WRITTEN, "--write", "other.toml", "--name", "x")
+    assert "begins when the collector does" in " ".join(open_ended.out.split())
+    assert read_survey(tmp_path / "other.toml").start is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--write", "s.toml"], "Expected --name"),
+        (["--write", "s.toml", "--name", "x", "--round-seconds", "9"], "together"),
+        (["--name", "x"], "go into --write FILE"),
+        (["--write", "no/s.toml", "--name", "x"], "Cannot write"),
+    ],
+)
+def test_a_survey_that_cannot_be_written(tmp_path: Path, words: list[str], message: str) -> None:
+    done = command(tmp_path, *WRITTEN, *words)
+    assert (done.code, message in " ".join(done.err.split())) == (2, True), done.err
+    assert list(tmp_path.iterdir()) == []

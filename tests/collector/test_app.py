@@ -88,7 +88,8 @@ def test_head_is_get_without_the_body(served: Served) -> None:
         got, headed = (served.http.request(m, address(served, path)) for m in ("GET", "HEAD"))
         assert headed.status_code == got.status_code == 200
         assert headed.content == b""
-        assert headed.headers["content-length"] == got.headers["content-length"]
+        if not path.endswith("estimates"):  # of which nobody knows the length before its end
+            assert headed.headers["content-length"] == got.headers["content-length"]
         assert headed.headers["content-type"] == got.headers["content-type"]
     answer = served.http.head(f"{served.url}/stream")
     assert answer.status_code == 200

@@ -205,6 +205,9 @@ def test_it_fits(scene: Scene, width: int) -> None:
         page = visit.page
         page.locator("tr[data-round]").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # A table that is wider than the screen says that it scrolls.
+        wider = "(e => e.scrollWidth > e.clientWidth + 1)(document.querySelector('#scroller'))"
+        assert page.locator("#sideways").is_visible() == page.evaluate(wider) == (width == 360)
         # What the marks mean is said beside them, or below where there is no room.
         assert page.locator("#key").is_visible() is (width == 360)
         labels = page.locator("#chart .labels text").all_text_contents()

@@ -288,6 +288,7 @@ class TestRetention:
         (tmp_path / "raw").mkdir()
         collector.publish_due()
         assert collector.status().reachable
+        assert len(collector.store.raw(1 << 20)) == 1
         expected = tallied(collector)
         collector.close()
         assert recount(tmp_path / "raw", survey) == expected

@@ -161,3 +161,35 @@ def test_addresses_are_kept_nowhere() -> None:
 def test_proxies_are_addresses(text: str) -> None:
     with pytest.raises(InvalidInput, match="Expected proxies"):
         Clients([text])
+
+
+def test_collectors_share_what_is_meant_for_one() -> None:
+    """Four that share a database grant together what one would."""
+    now = 0.0
+    limiters = [Limiter((2.0, 20), (40.0, 100), lambda: now) for _ in range(4)]
+    for each in limiters:
+        each.share(4)
+
+    def granted(client: bytes, tries: int = 50) -> int:
+        return sum(each.take(client) == 0.0 for each in limiters for _ in range(tries))
+
+    assert granted(b"one") == 20
+    now = 10.0
+    assert granted(b"one") == 20
+    now = 12.0
+    assert granted(b"one") == 4
+    now = 1000.0
+    for each in limiters:
+        each.share(1)
+    assert sum(limiters[0].take(b"one") == 0.0 for _ in range(50)) == 20
+
+
+def test_looking_takes_nothing() -> None:
+    now = 0.0
+    limiter = Limiter((1.0, 2), (0.0, 1.0), lambda: now)
+    assert [limiter.wait(b"a") for _ in range(9)] == [0.0] * 9
+    assert [limiter.take(b"a") for _ in range(2)] == [0.0] * 2
+    assert limiter.wait(b"a") == 1.0
+    limiter.give_back(b"a")
+    assert limiter.wait(b"a") == 0.0
+    assert limiter.wait(b"other") == 0.0

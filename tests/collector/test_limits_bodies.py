@@ -33,7 +33,7 @@ def read(*pieces: Any, limit: int = 10, seconds: float = 600.0) -> bytes:
 
         expiring = asyncio.create_task(expire())
         try:
-            return await reader.read(receive, limit)
+            return await reader.read(receive, limit, {})
         finally:
             expiring.cancel()
             assert len(reader) == 0
@@ -71,7 +71,7 @@ def test_a_body_is_given_up_when_its_time_is_over_and_not_before(
     async def run() -> None:
         nonlocal now
         reader = Reader(5.0)
-        reading = asyncio.create_task(reader.read(asyncio.Event().wait, 10))  # type: ignore[arg-type]
+        reading = asyncio.create_task(reader.read(asyncio.Event().wait, 10, {}))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         for moment, given_up in ((1004.9, False), (1005.1, True)):
             now = moment
@@ -93,7 +93,7 @@ def test_others_may_still_cancel() -> None:
             await asyncio.sleep(60)
             raise AssertionError
 
-        task = asyncio.create_task(reader.read(receive, 10))
+        task = asyncio.create_task(reader.read(receive, 10, {}))
         await asyncio.sleep(0)
         reader.expire()
         await asyncio.sleep(0)
@@ -110,6 +110,47 @@ def test_a_client_that_leaves() -> None:
     for pieces in ((None,), (b"x", None)):
         with pytest.raises(Gone):
             read(*pieces)
+
+
+def test_whoever_has_most_unfinished_bodies_loses_some() -> None:
+    """4,600 slow bodies of one client, and a slow one of each of fifty others."""
+
+    async def run() -> None:
+        def whose(scope: Any) -> bytes:
+            client: bytes = scope["who"]
+            return client
+
+        reader = Reader(60.0, most_bodies=1024, client_of=whose)
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        others = [
+            asyncio.create_task(reader.read(receive, 10, {"who": b"%d" % n})) for n in range(50)
+        ]
+        await asyncio.sleep(0)
+        attack = []
+        for _ in range(4600):
+            attack.append(asyncio.create_task(reader.read(receive, 10, {"who": b"attacker"})))
+            await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert len(reader) <= 1024
+        assert not any(task.done() for task in others)
+        done = [task for task in attack if task.done()]
+        assert len(done) >= 4600 - 1024
+        assert all(str(task.exception()) == "too_slow" for task in done)
+
+        async def whole() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"report", "more_body": False}
+
+        assert await reader.read(whole, 10, {"who": b"honest"}) == b"report"
+        for task in (*others, *attack):
+            task.cancel()
+        await asyncio.gather(*others, *attack, return_exceptions=True)
+
+    asyncio.run(run())
 
 
 def test_headers() -> None:
@@ -140,8 +181,8 @@ def test_bodies_that_are_begun_and_never_ended_do_not_fill_the_memory() -> None:
 
             return receive
 
-        large = [asyncio.create_task(reader.read(sender(300_000), 10**6)) for _ in range(5)]
-        small = [asyncio.create_task(reader.read(sender(1000), 1024)) for _ in range(500)]
+        large = [asyncio.create_task(reader.read(sender(300_000), 10**6, {})) for _ in range(5)]
+        small = [asyncio.create_task(reader.read(sender(1000), 1024, {})) for _ in range(500)]
         for _ in range(10):  # until everybody waits for more
             await asyncio.sleep(0)
         done = [task for task in (*large, *small) if task.done()]

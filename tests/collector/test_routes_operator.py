@@ -1,13 +1,16 @@
 """What needs the operator's token, and that nobody gets by without it."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from sudare.collector import StoreUnavailable
 from tests.collector.served import TOKEN, Served, serving, stop_limits
+from tests.support.waiting import PATIENCE, eventually
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +53,49 @@ def test_anything_else(served: Served, given: str | bytes) -> None:
     assert check(served, f"Bearer {TOKEN}", client).status_code == 204
 
 
-def test_guessing_is_slowed_down_and_the_operator_is_not(
+def test_guessing_is_slowed_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody who guesses is told more than ten times, or could go on at full speed; the operator,
+    who comes from elsewhere, is not kept waiting."""
+    stop_limits(monkeypatch)
+    with serving(tmp_path, proxies=["127.0.0.1"]) as served:
+
+        def asked(token: str, address: str) -> int:
+            headers = {"authorization": f"Bearer {token}", "x-forwarded-for": address}
+            return served.http.get(f"{served.url}/operator", headers=headers).status_code
+
+        assert [asked(f"guess-{n}", "10.0.0.1") for n in range(14)] == [401] * 10 + [429] * 4
+        assert asked(TOKEN, "10.0.0.1") == 429
+        assert [asked(TOKEN, "10.0.0.2") for _ in range(20)] == [204] * 20
+
+
+def test_guessers_from_many_addresses_wait_for_one_slow_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop_limits(monkeypatch)
-    with serving(tmp_path) as served:
-        answers = [check(served, f"Bearer guess-{n}") for n in range(14)]
-        assert [each.status_code for each in answers] == [401] * 10 + [429] * 4
+    with serving(tmp_path, proxies=["127.0.0.1"]) as served:
+        gate, checked = threading.Event(), served.collector.check_token
+
+        def slow(token: str) -> bool:
+            assert gate.wait(PATIENCE)
+            return checked(token)
+
+        monkeypatch.setattr(served.collector, "check_token", slow)
+        found: list[int] = []
+
+        def guess(number: int) -> None:
+            headers = {"authorization": f"Bearer {number}", "x-forwarded-for": f"10.0.1.{number}"}
+            found.append(httpx.get(f"{served.url}/operator", headers=headers).status_code)
+
+        crowd = [threading.Thread(target=guess, args=(n,)) for n in range(12)]
+        for each in crowd:
+            each.start()
+        eventually(lambda: found == [503] * 4)
+        # Whose token was right before goes past them, and so does everybody else.
         assert check(served, f"Bearer {TOKEN}").status_code == 204
+        assert served.http.get(f"{served.url}/activity").status_code == 200
+        gate.set()
+        for each in crowd:
+            each.join()
+        assert sorted(found) == [401] * 8 + [503] * 4
 
 
 def test_enrolment_is_the_operators(served: Served) -> None:

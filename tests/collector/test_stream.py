@@ -14,7 +14,7 @@ import pytest
 
 from sudare.collector import Round
 from sudare.collector._messages import Refusal
-from sudare.collector._stream import REPLAYED, Stream, frame, missed
+from sudare.collector._stream import REPLAYED, Stream, frame, seen_by
 from tests.collector.kit import Clock, a_survey
 from tests.collector.served import Served, serving
 from tests.support.waiting import PATIENCE, eventually
@@ -72,20 +72,49 @@ def test_one_event() -> None:
     assert frame("activity", b"{}") == b"event: activity\ndata: {}\n\n"
 
 
-def test_what_a_viewer_has_missed() -> None:
-    def told(last: str | None, since: int | None = None) -> list[int]:
-        return [each.round for each in missed(ROUNDS, last, since)]
-
-    assert told(None) == [0, 1, 2, 3]
-    assert told(None, 2) == [2, 3]
-    assert told("2.0") == [1, 3]  # the revised one again: it may have come later
-    assert told("3.0") == [1]
+def test_what_a_viewer_has_seen() -> None:
+    assert seen_by(None, None, 4) == (0, False)
+    assert seen_by(None, 2, 4) == (2, False)
+    assert seen_by("2.0", None, 4) == (3, True)
+    assert seen_by("3.0", 1, 4) == (4, True)
     for strange in ("", "x", "1", "1.x", "-1.0", "9" * 30 + ".0", "²."):
-        assert told(strange, 3) == [3]
-    many = [Round(t, "", "", "", 0, None, None, 0.0, 1.0, None, 0) for t in range(100)]
+        assert seen_by(strange, 3, 4) == (3, False)
     for strange in ("²", "².²", "1.²", "٣.٣", "", ".", "-1.0", "9" * 5000 + ".0"):
-        assert len(missed(many, strange, None)) == REPLAYED
-    assert len(missed(many, None, None)) == REPLAYED
+        assert seen_by(strange, None, 100) == (100 - REPLAYED, False)
+    assert seen_by(None, None, 100) == (100 - REPLAYED, False)
+
+
+def test_a_thousand_streams_of_one_client_leave_room_for_others() -> None:
+    async def scene() -> None:
+        stream = Stream(1000, 50)
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(10 * PATIENCE)
+            raise AssertionError
+
+        async def send(message: Any) -> None:
+            pass
+
+        def watch(client: bytes) -> "asyncio.Task[None]":
+            return asyncio.create_task(stream.serve([b"first"], receive, send, client))
+
+        crowd = [watch(b"one") for _ in range(1000)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        refused = [task for task in crowd if task.done()]
+        assert len(refused) == 950
+        assert {str(task.exception()) for task in refused} == {"rate_limited"}
+        others = [watch(b"%d" % n) for n in range(300)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in others)
+        assert len(stream) == 350
+        stream.close()
+        await asyncio.wait([*(task for task in crowd if not task.done()), *others])
+        assert len(stream) == 0
+        assert not stream._each
+
+    asyncio.run(scene())
 
 
 def test_rounds_come_as_they_are_published(served: Served, clock: Clock) -> None:
@@ -182,8 +211,8 @@ def test_a_viewer_that_does_not_read_is_dropped() -> None:
         async def quick(message: Any) -> None:
             taken.append(message.get("body", b""))
 
-        slow = asyncio.create_task(stream.serve(b"first", receive, stuck))
-        fast = asyncio.create_task(stream.serve(b"first", receive, quick))
+        slow = asyncio.create_task(stream.serve([b"first"], receive, stuck))
+        fast = asyncio.create_task(stream.serve([b"first"], receive, quick))
         await blocked.wait()
         assert len(stream) == 2
         for n in range(70):
@@ -196,7 +225,7 @@ def test_a_viewer_that_does_not_read_is_dropped() -> None:
         assert taken[2:72] == [b"%d" % n for n in range(70)]
         assert len(stream) == 0
         with pytest.raises(Refusal):
-            await stream.serve(b"", receive, quick)
+            await stream.serve([], receive, quick)
 
     asyncio.run(scene())
 

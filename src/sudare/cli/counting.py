@@ -1,6 +1,7 @@
 """Commands for planning and trying out a count. Parse, call, print."""
 
 import csv
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,17 +79,41 @@ def plan_count(
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture of errors against ε to this SVG file.")
     ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the best one as a survey to this TOML file.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="With --write: what the survey is called.")] = "",
+    question: Annotated[str, typer.Option(help="With --write: what people are asked.")] = "",
+    start: Annotated[
+        datetime | None,
+        typer.Option(
+            help="With --write: when round 0 begins, in UTC; without it, with the collector.",
+            formats=["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ"],
+        ),
+    ] = None,
+    round_seconds: Annotated[
+        float | None, typer.Option(help="With --start: how long a round is.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What a count will be worth: every method's error, and which is best.
 
     The error is the largest over all rounds, as a share of people: 0.05 is five in a hundred.
 
-    [bold]Example:[/bold] sudare plan count --users 10000 --rounds 50 --epsilon 4 --error 0.05
+    [bold]Examples:[/bold]
+
+    sudare plan count --users 10000 --rounds 50 --epsilon 4 --error 0.05
+
+    sudare plan count --users 10000 --rounds 48 --epsilon 4 --write survey.toml --name "At home"
+    --start 2026-06-01T06:00:00Z --round-seconds 3600
     """
     from sudare.counting import epsilon_needed, plan, users_needed
 
     told = plan(users, rounds, epsilon, share=share, changes=changes, beta=beta)
+    if write is not None:
+        _write_survey(told, write, name=name, question=question, start=start, length=round_seconds)
+    elif name or question or start is not None or round_seconds is not None:
+        raise checks.InvalidInput("Name, question, start and round length go into --write FILE")
     needed: dict[str, Any] = {}
     if error is not None:
         needed["users"] = users_needed(rounds, epsilon, error, share=share)
@@ -103,6 +128,9 @@ def plan_count(
         _show_needed(told, needed, error)
     if plot is not None:
         out.print(f"Picture written to {plot}.")
+    if write is not None:
+        begins = "" if start else " It begins when the collector does: give that --round-seconds."
+        out.print(f"Survey written to {write}.{begins}")
 
 
 @simulations.command("count")
@@ -221,6 +249,36 @@ def _signal(name: str, share: float, rounds: int | None, file: Path | None, rng:
             return signals.random_walk(rounds, rng=rng)
         case _:
             return signals.independent(rounds, rng=rng)
+
+
+def _write_survey(
+    told: "Plan",
+    file: Path,
+    *,
+    name: str,
+    question: str,
+    start: datetime | None,
+    length: float | None,
+) -> None:
+    import msgspec
+
+    if not name:
+        raise checks.InvalidInput("Expected --name: what the survey is called")
+    if (start is None) != (length is None):
+        raise checks.InvalidInput(
+            "Expected --start and --round-seconds together: when the first round begins, and how "
+            "long each is"
+        )
+    times = {} if start is None else {"start": start.replace(tzinfo=UTC), "round_seconds": length}
+    fields: dict[str, Any] = {"name": name, "question": question, **times}
+    text = msgspec.structs.replace(told.best.survey, **fields).to_toml()
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise checks.InvalidInput(f"{file} is there already: it is not written over") from None
+    except OSError as problem:
+        raise checks.InvalidInput(f"Cannot write {file}: {problem.strerror}") from None
 
 
 def _plan_record(told: "Plan") -> dict[str, Any]:

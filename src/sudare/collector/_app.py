@@ -97,6 +97,8 @@ class _Place:
                 message["headers"] = [*headers, *_ANY_ORIGIN] if self._shared else headers
             await send(message)
 
+        if endpoint.method == "GET":
+            service.admit_read(scope)
         if endpoint.raw is not None:
             await endpoint.raw(service, scope, receive, with_headers)
             return

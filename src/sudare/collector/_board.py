@@ -1,11 +1,9 @@
 """What anyone may read about a survey, made ready once for each change and not for each reader."""
 
-import csv
-import io
 import math
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,6 +17,7 @@ from sudare.collector._messages import (
     NextRound,
     PredictedError,
 )
+from sudare.collector._pages import Chunk, Pages, joined, packed
 from sudare.collector._stream import frame
 from sudare.counting import Survey, largest_error_bound, predict_error
 from sudare.counting.wire import survey_id
@@ -54,10 +53,9 @@ class Board:
         self._beta = beta
         self._expected = expected_users
         self._clock = clock
-        self._rounds: tuple[Round, ...] = ()
-        self._pieces: list[bytes] = []
-        self._whole: bytes | None = None
-        self._csv: bytes | None = None
+        self._pages = Pages()
+        self._summed = -1
+        self._summary = self._packed = b""
         self._said: bytes = b""
         self._predicted: PredictedError | None = None
         self.version = 0
@@ -68,70 +66,60 @@ class Board:
     # Estimates
 
     @property
-    def rounds(self) -> tuple[Round, ...]:
+    def rounds(self) -> Pages:
         """All published rounds, in order."""
-        return self._rounds
+        return self._pages
 
     def refresh(self, told: Sequence[Round] | None = None) -> list[Round]:
         """Take over rounds that were published or revised, and return them: those in `told`, or by
         default all there are, which takes a while where there are many."""
-        known, rounds = len(self._rounds), list(self._rounds)
-        if self._collector.status().published < known:  # some were taken back
-            told, known = None, 0
-            rounds.clear()
-            self._pieces.clear()
-            self._rounds, self._whole, self._csv = (), None, None
+        pages = self._pages
+        if self._collector.status().published < len(pages):  # some were taken back
+            told = None
+            pages.clear()
             self.version += 1
+        known = len(pages)
         if told is None or next((t.round for t in told if t.round >= known), known) > known:
             told = self._collector.history()
-        changed = []
-        for each in told:
-            place = each.round  # there is one of each, from 0 on
-            if place < known and each == rounds[place]:
-                continue
-            rounds[place : place + 1] = [each]
-            self._pieces[place : place + 1] = [_encode(each)]
-            changed.append(each)
+        changed = [each for each in told if each.round >= known or each != pages[each.round]]
         if changed:
-            self._rounds = tuple(rounds)
+            pages.put(changed)
             self.version += 1
-            self._whole = self._csv = None
         return changed
 
-    def estimates(self, since: int = 0) -> bytes:
-        """All rounds, or those from `since` on, as JSON."""
-        if since <= 0:
-            if self._whole is None:
-                self._whole = self._estimates(0)
-            return self._whole
-        return self._estimates(bisect_left(self._rounds, since, key=lambda each: each.round))
+    def estimates(
+        self, since: int = 0, until: int | None = None, *, compressed: bool = False
+    ) -> Iterator[bytes]:
+        """All rounds, or those in [since, until), as JSON, piece by piece."""
+        make = packed if compressed else joined
+        head, tail = self._ends()
+        return make(head, self._pages.chunks(since, until), tail)
 
-    def csv(self) -> bytes:
-        """All rounds as a table; an empty cell where there is no estimate."""
-        if self._csv is None:
-            text = io.StringIO(newline="")
-            rows = csv.writer(text)
-            rows.writerow(Round.__struct_fields__)
-            for each in self._rounds:
-                values = (getattr(each, name) for name in Round.__struct_fields__)
-                rows.writerow(["" if value is None else value for value in values])
-            self._csv = text.getvalue().encode()
-        return self._csv
+    def summary(self, *, compressed: bool = False) -> bytes:
+        """At most a thousand of the rounds, for a picture of all, as JSON."""
+        if self._summed != self.version:
+            head, tail = self._ends()
+            chunk = [Chunk(self._pages.summary())] if len(self._pages) else []
+            more = b',"reporters":%d}' % self._pages.reporters
+            self._summary = b"".join(joined(head, chunk, tail[:-1] + more))
+            self._packed = zlib.compress(self._summary)
+            self._summed = self.version
+        return self._packed if compressed else self._summary
 
-    def frames(self, rounds: list[Round]) -> bytes:
-        """Rounds as events of the stream."""
-        return b"".join(
-            frame("round", _encode(each), f"{each.round}.{each.revision}") for each in rounds
-        )
+    def csv(self) -> Iterator[bytes]:
+        """All rounds as a table, piece by piece; an empty cell where there is no estimate."""
+        yield ",".join(Round.__struct_fields__).encode() + b"\r\n"
+        for chunk in self._pages.chunks():
+            yield chunk.csv()
 
-    def _estimates(self, first: int) -> bytes:
-        number = self._rounds[-1].round + 1 if self._rounds else 0
+    def _ends(self) -> tuple[bytes, bytes]:
+        """What stands around the rounds."""
+        number = len(self._pages)
         upcoming = None
         if number < self._survey.rounds:
             upcoming = NextRound(number, iso(self._schedule.publishes(number)))
         head = b'{"survey":' + _encode(self.id) + b',"rounds":['
-        tail = b'],"next":' + _encode(upcoming) + b',"beta":' + _encode(self._beta) + b"}"
-        return head + b",".join(self._pieces[first:]) + tail
+        return head, b'],"next":' + _encode(upcoming) + b',"beta":' + _encode(self._beta) + b"}"
 
     # Activity
 

@@ -8,6 +8,8 @@ All methods are for one thread, except `history`, `status` and `refused`, which 
 """
 
 import hashlib
+import hmac
+import secrets
 import threading
 import time
 from collections import Counter
@@ -74,6 +76,8 @@ class Status(msgspec.Struct, frozen=True):
     """By how many seconds the clock has leapt: no round is published until it is right again."""
     apart: float = 0.0
     """How far this machine's clock is from the database's: this collector takes no part."""
+    collectors: int = 1
+    """How many share the store."""
 
 
 class Collector:
@@ -108,6 +112,8 @@ class Collector:
         self._changed: set[int] = set()
         self._sealed = 0
         self._reachable = True
+        self._quick = secrets.token_bytes(32)
+        self._known: tuple[bytes | None, bytes] = None, b""
         self._ticket_keys = TicketKeys(self.survey, store, key)
         self.refresh()
         self._changed.clear()
@@ -213,6 +219,7 @@ class Collector:
             reachable=self._reachable,
             leap=self.clock.leap if isinstance(self.clock, SteadyClock) else 0.0,
             apart=self.clock.apart if isinstance(self.clock, SteadyClock) else 0.0,
+            collectors=self._collectors,
         )
 
     def refused(self, reason: str, count: int = 1) -> None:
@@ -234,6 +241,7 @@ class Collector:
             meta = self.store.meta()
             self._enrolment, self._token = meta["enrolment"] == b"open", meta.get("token")
             self._tickets = sum(each.next - each.first for each in self.store.ranges())
+            self._collectors = self.store.collectors()
             self._follow()
             rounds = range(*self._accepting())[-_SHOWN:]
             self._open = dict(zip(rounds, self._heard(rounds, due_in), strict=True))
@@ -260,10 +268,25 @@ class Collector:
         with self._watched():
             self.store.set_meta("token", kept)
         self._token = kept
+        self._known = kept, keys.quick_hash(token, self._quick)
 
     def check_token(self, token: str) -> bool:
-        """Whether this is the operator's token; takes equally long for all."""
-        return keys.same_token(token, self._token or bytes(32))
+        """Whether this is the operator's token, by a slow hash; takes equally long for all."""
+        kept = self._token
+        if kept is None or not keys.same_token(token, kept):
+            return False
+        self._known = kept, keys.quick_hash(token, self._quick)
+        return True
+
+    def knows_token(self, token: str) -> bool:
+        """Whether this token was right before, and still is; that takes no time."""
+        kept, quick = self._known
+        told = hmac.compare_digest(keys.quick_hash(token, self._quick), quick)
+        return told and kept is not None and kept == self._token
+
+    def has_old_token(self) -> bool:
+        """Whether the token's hash was made by an earlier version."""
+        return self._token is not None and not keys.is_slow(self._token)
 
     def rotate_key(self) -> None:
         """Make tickets with a new key from the next block on; those issued before stay good."""
@@ -380,6 +403,8 @@ class Collector:
         try:
             with self._watched():
                 self.store.tidy()
+                if self._retain is not None and not self._retain.folder.is_dir():
+                    raise FileNotFoundError  # known at once, and not when a file is due
                 waited = time.monotonic() >= self._moved + _MOVE_SECONDS
                 if self._retain is not None and (
                     last or waited or self._kept_bytes >= _MOVED_BYTES

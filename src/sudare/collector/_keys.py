@@ -22,6 +22,8 @@ from sudare.counting import KEY_BYTES, Survey, Ticket, TicketOffice, open_office
 from sudare.foundations import checks
 
 _NONCE_BYTES = 12
+_SALT_BYTES = 16
+_SLOW = b"scrypt-14-8-1:"
 _PURPOSE = b"sudare collector: ticket key"
 
 
@@ -66,13 +68,36 @@ def new_token() -> str:
 
 
 def token_hash(token: str) -> bytes:
-    """What is kept of a token. Tokens are random and long: there is nothing to guess quickly."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+    """What is kept of a token: a slow hash, as an operator may have chosen one that is short."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    return _SLOW + salt + _slowly(token, salt)
 
 
 def same_token(token: str, kept: bytes) -> bool:
     """Whether a token is the one whose hash is kept; takes equally long for all."""
-    return hmac.compare_digest(token_hash(token), kept)
+    if not kept.startswith(_SLOW):  # of an earlier version
+        return hmac.compare_digest(hashlib.sha256(_bytes(token)).digest(), kept)
+    salt = kept[len(_SLOW) : len(_SLOW) + _SALT_BYTES]
+    return hmac.compare_digest(_slowly(token, salt), kept[len(_SLOW) + _SALT_BYTES :])
+
+
+def is_slow(kept: bytes) -> bool:
+    """Whether a token's hash is of the kind made today."""
+    return kept.startswith(_SLOW)
+
+
+def quick_hash(token: str, key: bytes) -> bytes:
+    """To know a token again within one process, under a key that is never written down."""
+    return hashlib.blake2b(_bytes(token), key=key, digest_size=32).digest()
+
+
+def _slowly(token: str, salt: bytes) -> bytes:
+    """About 50 ms and 16 MB."""
+    return hashlib.scrypt(_bytes(token), salt=salt, n=1 << 14, r=8, p=1, dklen=32)
+
+
+def _bytes(token: str) -> bytes:
+    return token.encode("utf-8", "surrogatepass")
 
 
 def _cipher(key: bytes) -> AESGCM:

@@ -12,9 +12,9 @@ import ipaddress
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from sudare.collector._messages import Refusal
 from sudare.collector._settings import parse_network
@@ -43,6 +43,16 @@ class Bucket:
         self._left = left
         return (count - left) / self.per_second
 
+    def wait(self, now: float) -> float:
+        """In how many seconds one would be granted."""
+        if self.per_second <= 0:
+            return 0.0
+        left = min(self.burst, self._left + max(0.0, now - self._at) * self.per_second)
+        return max(0.0, (1.0 - left) / self.per_second)
+
+    def give_back(self) -> None:
+        self._left = min(self.burst, self._left + 1.0)
+
     def full(self, now: float) -> bool:
         """Nothing is left to remember."""
         return self._left + (now - self._at) * self.per_second >= self.burst
@@ -57,8 +67,10 @@ class Limiter:
         overall: tuple[float, float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._wanted = per_client, overall
         self._each = per_client
         self._all = Bucket(*overall)
+        self._shared_by = 1
         self._buckets: dict[bytes, Bucket] = {}
         self._clock = clock
         self._swept = clock()
@@ -76,6 +88,26 @@ class Limiter:
             if wait := bucket.take(now):
                 return wait
         return self._all.take(now)
+
+    def share(self, many: int) -> None:
+        """From now on so many collectors grant together what was meant for one."""
+        if many == self._shared_by:
+            return
+        self._shared_by = many
+        (rate, burst), overall = self._wanted
+        self._each = rate / many, burst / many
+        self._all = Bucket(overall[0] / many, overall[1] / many)
+        self._buckets = {}
+
+    def wait(self, client: bytes) -> float:
+        """What `take` would say, without taking."""
+        bucket = self._buckets.get(client)
+        return 0.0 if bucket is None else bucket.wait(self._clock())
+
+    def give_back(self, client: bytes) -> None:
+        """What was taken last was taken in vain."""
+        if (bucket := self._buckets.get(client)) is not None:
+            bucket.give_back()
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -151,31 +183,52 @@ _SMALL = 4096
 _MOST_HELD = 256 << 20
 
 
+_MOST_BODIES = 1024
+
+
+class _Reading(NamedTuple):
+    until: float
+    scope: Scope
+
+
 class Reader:
     """Reads bodies, each with one deadline for the whole, and all together within `most` bytes:
     those who begin many large bodies and end none must not fill the memory.
+
+    There are at most `most_bodies` of them: beyond that, whoever has most loses the older half.
 
     A timer for every request would cost more than all the rest of reading it, so deadlines are
     only written down, and `expire` is to be called now and then: a body is given up at most that
     much later.
     """
 
-    def __init__(self, seconds: float, most: int = _MOST_HELD) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        most: int = _MOST_HELD,
+        *,
+        most_bodies: int = _MOST_BODIES,
+        client_of: Callable[[Scope], bytes] = lambda scope: b"",
+    ) -> None:
         self._seconds = seconds
         self._most = most
+        self._most_bodies = most_bodies
+        self._client_of = client_of
         self.held = 0
         """Bytes of large bodies that are not complete."""
-        self._reading: dict[asyncio.Task[Any], float] = {}
+        self._reading: dict[asyncio.Task[Any], _Reading] = {}
         self._expired: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._reading)
 
-    async def read(self, receive: Receive, limit: int) -> bytes:
+    async def read(self, receive: Receive, limit: int, scope: Scope) -> bytes:
         """The whole body; refused as soon as it is larger than `limit` or takes too long."""
         task = asyncio.current_task()
         assert task is not None
-        self._reading[task] = time.monotonic() + self._seconds
+        if len(self._reading) - len(self._expired) >= self._most_bodies:
+            self._make_room()
+        self._reading[task] = _Reading(time.monotonic() + self._seconds, scope)
         held = 0
         try:
             message = await receive()
@@ -211,10 +264,24 @@ class Reader:
     def expire(self) -> None:
         """Give up every body that should have been here by now."""
         now = time.monotonic()
-        for task in [task for task, until in self._reading.items() if until < now]:
+        for task in [task for task, each in self._reading.items() if each.until < now]:
+            self._give_up(task)
+
+    def _make_room(self) -> None:
+        """Give up the older half of the bodies of whoever has most. Who is who is only looked up
+        here, as that would cost every other request more than all the rest of reading it."""
+        mine: dict[bytes, list[asyncio.Task[Any]]] = {}
+        for task, each in self._reading.items():
             if task not in self._expired:
-                self._expired.add(task)
-                task.cancel()
+                mine.setdefault(self._client_of(each.scope), []).append(task)
+        most = max(mine.values(), key=len)
+        for task in most[: -(-len(most) // 2)]:
+            self._give_up(task)
+
+    def _give_up(self, task: "asyncio.Task[Any]") -> None:
+        if task not in self._expired:
+            self._expired.add(task)
+            task.cancel()
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

@@ -123,6 +123,13 @@ class Estimates(Message, frozen=True):
     beta: float
 
 
+class Summary(Estimates, frozen=True):
+    """Some of the published rounds, in order: enough for a picture of all."""
+
+    reporters: int
+    """Reports counted in all published rounds together."""
+
+
 class Activity(Message, frozen=True):
     """What is happening now: no answer can be read from it."""
 

@@ -119,7 +119,7 @@ def _patiently(place: str, patience: float) -> Store:
 
 def _token(collector: Collector, secrets: Secrets, make_token: bool) -> str | None:
     if secrets.token is not None:
-        if not collector.check_token(secrets.token):
+        if not collector.check_token(secrets.token) or collector.has_old_token():
             collector.set_token(secrets.token)
         return None
     return collector.new_token() if make_token and not collector.has_token() else None

@@ -8,7 +8,8 @@ The operator shows a token in the Authorization header. There are no cookies, so
 does by itself can carry the token; and pages of other origins are not allowed to send it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -28,13 +29,15 @@ from sudare.collector._messages import (
     EnrolmentRequest,
     Estimates,
     Refusal,
+    Summary,
     Surveys,
     TicketRequest,
     Tickets,
     issued,
     pack_report,
 )
-from sudare.collector._stream import missed
+from sudare.collector._pages import frames
+from sudare.collector._stream import seen_by
 from sudare.collector._writer import Full
 from sudare.collector.stores import REASONS, StoreUnavailable, Verdict
 from sudare.counting import MAX_ROUNDS, RECORD, wire
@@ -50,6 +53,23 @@ T = TypeVar("T")
 JSON = static.JSON
 PACKED = "application/octet-stream"
 BINARY = {"type": "string", "format": "binary"}
+
+
+class Pieces(Response):
+    """An answer in pieces: the next is made when the one before has been taken."""
+
+    def __init__(self, pieces: Iterator[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(headers=headers)
+        self._pieces = pieces
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)  # others get their turn
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Content(NamedTuple):
@@ -97,11 +117,9 @@ class Endpoint(NamedTuple):
 
 
 _SHARED_FILES = ("/client.js", "/openapi.json")
-_SINCE = Query(
-    "since",
-    "Only rounds from this one on.",
-    {"type": "integer", "minimum": 0, "maximum": MAX_ROUNDS},
-)
+_ROUND = {"type": "integer", "minimum": 0, "maximum": MAX_ROUNDS}
+_SINCE = Query("since", "Only rounds from this one on.", _ROUND)
+_UNTIL = Query("until", "Only rounds before this one.", _ROUND)
 _NOT_STORED = {"cache-control": "no-store"}
 _LONGEST_REQUEST = 256
 """Bytes of a request that is not a report."""
@@ -140,13 +158,28 @@ async def describe(service: "Service", request: Request) -> Response:
 
 async def estimates(service: "Service", request: Request) -> Response:
     """All published rounds."""
-    since = _since(request.query_params.getlist("since"))
-    return _tagged(service, request, lambda: service.board.estimates(since or 0), JSON)
+    since, until = (_number(request, name) for name in ("since", "until"))
+    packed = _takes_deflate(request)
+    return _pieces(
+        service,
+        request,
+        lambda: service.board.estimates(since or 0, until, compressed=packed),
+        JSON,
+        packed,
+    )
+
+
+async def summary_of_rounds(service: "Service", request: Request) -> Response:
+    """Enough of the published rounds for a picture of all."""
+    packed = _takes_deflate(request)
+    return _pieces(
+        service, request, lambda: iter([service.board.summary(compressed=packed)]), JSON, packed
+    )
 
 
 async def estimates_csv(service: "Service", request: Request) -> Response:
     """The same as a table."""
-    answer = _tagged(service, request, service.board.csv, "text/csv; charset=utf-8")
+    answer = _pieces(service, request, service.board.csv, "text/csv; charset=utf-8")
     name = f"sudare-{service.board.id}.csv"
     answer.headers["content-disposition"] = f'attachment; filename="{name}"'
     return answer
@@ -160,29 +193,63 @@ async def activity(service: "Service", request: Request) -> Response:
 async def stream(service: "Service", scope: Scope, receive: Receive, send: Send) -> None:
     """Rounds and activity as they come."""
     request = Request(scope)
-    since = _since(request.query_params.getlist("since"))
+    since = _number(request, "since")
     seen = header(scope["headers"], b"last-event-id")
-    board = service.board
-    rounds = missed(board.rounds, None if seen is None else seen.decode("latin-1"), since)
-    first = b"retry: 2000\n\n" + board.frames(rounds) + board.current_activity()
     if scope["method"] == "HEAD":
         nothing = Response(headers=_NOT_STORED, media_type="text/event-stream")
         await nothing(scope, receive, send)
         return
-    await service.stream.serve(first, receive, send)
+    told = None if seen is None else seen.decode("latin-1")
+    await service.stream.serve(
+        _first(service, told, since), receive, send, service.client_of(scope)
+    )
+
+
+def _first(service: "Service", seen: str | None, since: int | None) -> Iterator[bytes]:
+    """What a new viewer is sent before the news."""
+    board = service.board
+    begin, revised = seen_by(seen, since, len(board.rounds))
+    yield b"retry: 2000\n\n"
+    if revised:
+        old = [board.rounds[t] for t in sorted(board.rounds.revised) if t < begin]
+        yield frames([each for each in old if each.round < len(board.rounds)])
+    for chunk in board.rounds.chunks(begin):
+        yield chunk.frames()
+    yield board.current_activity()
 
 
 def _json(body: bytes) -> Response:
     return Response(body, headers=_NOT_STORED, media_type=JSON)
 
 
-def _tagged(
-    service: "Service", request: Request, body: Callable[[], bytes], media: str
+def _pieces(
+    service: "Service",
+    request: Request,
+    pieces: Callable[[], Iterator[bytes]],
+    media: str,
+    packed: bool = False,
 ) -> Response:
-    return static.tagged(request, f'"{service.board.version}-{service.started}"', body, media)
+    """An answer that is handed on as fast as it is taken, or word that nothing has changed."""
+    tag = f'"{service.board.version}-{service.started}{"-d" * packed}"'
+    headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    if packed:
+        headers["content-encoding"] = "deflate"
+    answer = Pieces(pieces() if request.method == "GET" else iter(()), headers=headers)
+    answer.headers["content-type"] = media
+    return answer
 
 
-def _since(values: list[str]) -> int | None:
+def _takes_deflate(request: Request) -> bool:
+    """Whether the client says that it can read what is compressed once for all."""
+    told = request.headers.get("accept-encoding", "").lower()
+    words = [word.partition(";") for word in told.replace(" ", "").split(",")]
+    return any(name == "deflate" and weight != "q=0" for name, _, weight in words)
+
+
+def _number(request: Request, name: str) -> int | None:
+    values = request.query_params.getlist(name)
     if not values:
         return None
     text = values[-1]
@@ -201,7 +268,7 @@ async def issue_tickets(service: "Service", request: Request) -> Response:
     count = (await _sent(service, request, _ticket_request) or TicketRequest()).count
     by_operator = "authorization" in request.headers
     if by_operator or count > 1:
-        service.require_operator(request.scope)
+        await service.require_operator(request.scope)
     else:
         if not service.collector.status().enrolment:
             raise Refusal("enrolment_closed")
@@ -222,7 +289,7 @@ async def receive_reports(service: "Service", scope: Scope, receive: Receive, se
     kind = media_type(headers)
     if kind == b"application/json":
         check_length(headers, LONGEST_REPORT)
-        body = await service.reader.read(receive, LONGEST_REPORT)
+        body = await service.reader.read(receive, LONGEST_REPORT, scope)
         try:
             record = pack_report(body)
         except checks.InvalidInput:
@@ -234,7 +301,7 @@ async def receive_reports(service: "Service", scope: Scope, receive: Receive, se
         await send(_EMPTY)
     elif kind == b"application/octet-stream":
         check_length(headers, _LONGEST_BATCH)
-        body = await service.reader.read(receive, _LONGEST_BATCH)
+        body = await service.reader.read(receive, _LONGEST_BATCH, scope)
         count, rest = divmod(len(body), _RECORD_BYTES)
         if rest or not count:
             raise Refusal("malformed")
@@ -275,13 +342,13 @@ def summary(verdicts: bytes) -> bytes:
 
 async def check_operator(service: "Service", request: Request) -> Response:
     """Whether a token is the operator's."""
-    service.require_operator(request.scope)
+    await service.require_operator(request.scope)
     return Response(status_code=204, headers=_NOT_STORED)
 
 
 async def set_enrolment(service: "Service", request: Request) -> Response:
     """Open or close enrolment."""
-    service.require_operator(request.scope)
+    await service.require_operator(request.scope)
     wanted = await _sent(service, request, _enrolment_request, required=True)
     assert wanted is not None
     await _written(service, service.collector.set_enrolment, wanted.open)
@@ -294,7 +361,7 @@ async def _sent(
     """A small JSON body, or None where there is none and none is required."""
     headers = request.scope["headers"]
     check_length(headers, _LONGEST_REQUEST)
-    body = await service.reader.read(request.receive, _LONGEST_REQUEST)
+    body = await service.reader.read(request.receive, _LONGEST_REQUEST, request.scope)
     if not body and not required:
         return None
     if media_type(headers) != b"application/json":
@@ -327,7 +394,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "GET", "/v1/surveys/{id}/estimates", "All published rounds", 200,
         Content(JSON, Estimates), ("malformed", "unknown_survey"), handle=estimates,
-        query=(_SINCE,), more=_UNCHANGED,
+        query=(_SINCE, _UNTIL), more=_UNCHANGED,
+    ),
+    Endpoint(
+        "GET", "/v1/surveys/{id}/summary", "Enough of the published rounds to draw all", 200,
+        Content(JSON, Summary), ("unknown_survey",), handle=summary_of_rounds,
+        more=_UNCHANGED,
+        about="At most a thousand rounds: the latest 300, and of the earlier ones the lowest and "
+        "the highest of each stretch. If there are no more than a thousand, all.",
     ),
     Endpoint(
         "GET", "/v1/surveys/{id}/estimates.csv", "All published rounds as a table", 200,

@@ -15,6 +15,7 @@ from sudare.collector._engine import Collector, Round
 from sudare.collector._limits import Clients, Limiter, Reader, header
 from sudare.collector._messages import Refusal
 from sudare.collector._openapi import document
+from sudare.collector._pages import frames
 from sudare.collector._settings import Settings
 from sudare.collector._stream import Stream
 from sudare.collector._writer import Writer
@@ -28,6 +29,8 @@ _MOST_TOLD = 20
 """Rounds written to the log when many are published at once, as after a long pause."""
 _GUESSES = (10 / 60, 10)
 """Wrong tokens: ten, then ten a minute."""
+_MOST_CHECKED = 8
+"""Tokens that wait for the slow hash."""
 _NO_LIMIT = (0.0, 1.0)
 COUNTED_REFUSALS = frozenset(
     ("malformed", "oversized", "unknown_survey", "rate_limited", "unauthorised")
@@ -53,9 +56,11 @@ class Service:
             expected_users=settings.expected_users,
             clock=collector.clock,
         )
-        self.stream = Stream(settings.max_streams)
+        self.stream = Stream(settings.max_streams, settings.max_streams_each)
         self.writer = Writer(collector, self.metrics, settings.max_pending)
-        self.reader = Reader(settings.body_seconds)
+        self.reader = Reader(
+            settings.body_seconds, most_bodies=settings.max_bodies, client_of=self.client_of
+        )
         self.document = document()
         self.started = format(time.time_ns(), "x")
         self._clients = Clients(settings.proxies)
@@ -64,7 +69,9 @@ class Service:
             (settings.tickets_per_second_overall, 2 * settings.tickets_per_second_overall),
         )
         self._reports = Limiter((settings.reports_per_second, settings.reports_burst), _NO_LIMIT)
+        self._reads = Limiter((settings.reads_per_second, settings.reads_burst), _NO_LIMIT)
         self._guesses = Limiter(_GUESSES, _NO_LIMIT)
+        self._one_check, self._checking = asyncio.Lock(), 0
         self._tasks: list[asyncio.Task[None]] = []
         self._watch()
 
@@ -97,17 +104,41 @@ class Service:
         """Refuse a client that asks for too many tickets."""
         self._admit(self._enrolments, scope)
 
-    def require_operator(self, scope: Scope) -> None:
-        """Refuse a request without the operator's token."""
+    def admit_read(self, scope: Scope) -> None:
+        """Refuse a client that reads too often."""
+        if self.settings.reads_per_second > 0:
+            self._admit(self._reads, scope)
+
+    async def require_operator(self, scope: Scope) -> None:
+        """Refuse a request without the operator's token.
+
+        Who has guessed wrong too often is not listened to for a while, or guessing would go on at
+        full speed. A token that was right before is known at once; for any other the slow hash is
+        computed, one at a time.
+        """
         given = header(scope["headers"], b"authorization") or b""
         kind, _, token = given.partition(b" ")
-        if kind.lower() == b"bearer" and 0 < len(token) <= 512:
-            # It looks at nothing but a hash in memory: no need to disturb the writer.
-            if self.collector.check_token(token.strip().decode("latin-1")):
-                return
-            # Only wrong tokens are counted: who has the right one is never kept waiting.
-            self._admit(self._guesses, scope)
-        raise Refusal("unauthorised")
+        if kind.lower() != b"bearer" or not 0 < len(token) <= 512:
+            raise Refusal("unauthorised")
+        client = self.client_of(scope)
+        if wait := self._guesses.wait(client):
+            raise Refusal("rate_limited", retry_seconds=wait)
+        text = token.strip().decode("latin-1")
+        if self.collector.knows_token(text):
+            return
+        if self._checking >= _MOST_CHECKED:
+            raise Refusal("unavailable")
+        self._checking += 1
+        try:
+            async with self._one_check:
+                if wait := self._guesses.take(client):  # spent before it is known to be wrong
+                    raise Refusal("rate_limited", retry_seconds=wait)
+                right = await asyncio.to_thread(self.collector.check_token, text)
+        finally:
+            self._checking -= 1
+        if not right:
+            raise Refusal("unauthorised")
+        self._guesses.give_back(client)
 
     def health(self) -> Health:
         """Whether all is well."""
@@ -121,10 +152,14 @@ class Service:
         if code in COUNTED_REFUSALS:
             self.collector.refused(code)
 
-    def _admit(self, limiter: Limiter, scope: Scope) -> None:
+    def client_of(self, scope: Scope) -> bytes:
+        """Who is asking; see `sudare.collector._limits.Clients`."""
         client = scope.get("client") or ("",)
         forwarded = (value for name, value in scope["headers"] if name == b"x-forwarded-for")
-        if wait := limiter.take(self._clients.of(client[0], *forwarded)):
+        return self._clients.of(client[0], *forwarded)
+
+    def _admit(self, limiter: Limiter, scope: Scope) -> None:
+        if wait := limiter.take(self.client_of(scope)):
             raise Refusal("rate_limited", retry_seconds=wait)
 
     # What happens by the clock
@@ -164,6 +199,7 @@ class Service:
                     monitoring.say("store", "The store can be used again")
                 self._show(changed, due)
                 paused = self._say_clock(paused)
+                self._enrolments.share(self.collector.status().collectors)
                 if due is not None and self.collector.next_due() == due and until_due <= 0:
                     await asyncio.sleep(_SHORT_SLEEP)  # the clock was set back: no need to hurry
 
@@ -198,7 +234,7 @@ class Service:
         self.metrics.published.inc(len(changed))
         if due is not None:
             self.metrics.lag.set(max(0.0, self.collector.clock() - due))
-        self.stream.send(self.board.frames(changed))
+        self.stream.send(frames(changed))
         for each in changed[-_MOST_TOLD:]:
             word = "revised" if each.revision else "published"
             monitoring.say(

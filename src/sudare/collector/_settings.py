@@ -97,6 +97,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max_connections: Annotated[int, option("Open at once; more wait", least=1)] = 4096
     max_streams: Annotated[int, option("Live dashboards at once", least=1)] = 1000
+    max_streams_each: Annotated[int, option("Of these, for each client", least=1)] = 50
+    max_bodies: Annotated[
+        int, option("Unfinished bodies at once; beyond it whoever has most loses some", least=1)
+    ] = 1024
+    # A dashboard that has to poll asks twice a round, and many may sit behind one address.
+    reads_per_second: Annotated[float, option("Reads for each client; 0 is no limit")] = 100.0
+    reads_burst: Annotated[int, option("At once, for each client", least=1)] = 1000
     max_pending: Annotated[
         int, option("Reports that may wait; beyond it clients are asked to try again", least=1)
     ] = 400_000
@@ -131,6 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             tickets_per_minute=self.tickets_per_minute,
             tickets_per_second_overall=self.tickets_per_second_overall,
             reports_per_second=self.reports_per_second,
+            reads_per_second=self.reads_per_second,
         )
         for name in ("grace_seconds", "skew_seconds"):
             if getattr(self, name) is not None:

@@ -9,6 +9,7 @@ it. The cost of an event is one write for each viewer, and no more.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 from starlette.types import Receive, Send
 
 from sudare.collector._messages import Refusal
-from sudare.collector._rounds import Round
 
 REPLAYED = 20
 """Rounds that a new viewer is sent who does not say what it has."""
@@ -36,27 +36,25 @@ def frame(event: str, data: bytes, name: str | None = None) -> bytes:
     return head.encode() + b"data: " + data + b"\n\n"
 
 
-def missed(rounds: Iterable[Round], last_event: str | None, since: int | None) -> list[Round]:
-    """The rounds that a viewer has not seen; all that were revised among them.
-
-    The client says what it has: the id of the last event it saw, or the first round it wants.
-    """
-    known = list(rounds)
+def seen_by(last_event: str | None, since: int | None, published: int) -> tuple[int, bool]:
+    """The first round that a viewer has not seen, and whether it may have seen others before they
+    were revised. It says what it has: the id of the last event it saw, or the first it wants."""
     if last_event is not None:
         number, _, revision = last_event.partition(".")
         if last_event.isascii() and number.isdigit() and revision.isdigit() and len(number) < 10:
-            seen = int(number)
-            return [each for each in known if each.round > seen or each.revision]
+            return int(number) + 1, True
     if since is not None:
-        return [each for each in known if each.round >= since]
-    return known[-REPLAYED:]
+        return since, False
+    return max(0, published - REPLAYED), False
 
 
 class Stream:
     """Those who are watching."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, most_each: int | None = None) -> None:
+        self._most, self._most_each = most, most_each or most
+        self._each: Counter[bytes] = Counter()
+        """How many streams a client has."""
         self._viewers: dict[asyncio.Queue[bytes | None], asyncio.Task[Any]] = {}
         self._closed = False
         self._last = 0.0
@@ -88,25 +86,35 @@ class Stream:
             except asyncio.QueueFull:
                 task.cancel()
 
-    async def serve(self, first: bytes, receive: Receive, send: Send) -> None:
-        """One viewer, for as long as it stays."""
+    async def serve(
+        self, first: Iterable[bytes], receive: Receive, send: Send, client: bytes = b""
+    ) -> None:
+        """One viewer, for as long as it stays; `first` is handed on as fast as it is taken."""
         if self._closed or len(self._viewers) >= self._most:
             raise Refusal("unavailable")
+        if self._each[client] >= self._most_each:
+            raise Refusal("rate_limited", retry_seconds=_QUIET_SECONDS)
         task = asyncio.current_task()
         assert task is not None
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_FRAMES)
         self._viewers[queue] = task
+        self._each[client] += 1
         watch = asyncio.create_task(_until_gone(queue, receive, task))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await send({"type": "http.response.body", "body": first, "more_body": True})
-            while (data := await queue.get()) is not None:
+            for data in first:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
+                await asyncio.sleep(0)  # others get their turn
+            while (news := await queue.get()) is not None:
+                await send({"type": "http.response.body", "body": news, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
             pass  # too slow: returning closes the connection
         finally:
             self._viewers.pop(queue, None)
+            self._each[client] -= 1
+            if not self._each[client]:
+                del self._each[client]
             watch.cancel()
             with suppress(asyncio.CancelledError):
                 await watch

@@ -1,6 +1,7 @@
 """Several collectors over one database: each report once, whoever takes it."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from tests.collector.kit import (
     due,
     packed,
 )
+from tests.support.waiting import eventually
 
 COLLECTORS = 3
 
@@ -258,3 +260,21 @@ def test_collectors_count_in_rows_of_their_own(database: str, clock: Clock) -> N
     assert sorted(rows) == [(0, 1), (1, 1), (2, 1)]
     for collector in collectors:
         collector.close()
+
+
+def test_collectors_are_counted(database: str) -> None:
+    first = open_store(database)
+    assert first.collectors() == 1
+    second = open_store(database)
+    assert (first.collectors(), second.collectors()) == (2, 2)
+    second.close()
+    eventually(lambda: first.collectors() == 1)
+    first.close()
+
+
+def test_the_databases_clock(database: str) -> None:
+    store = open_store(database)
+    times = [store.clock() for _ in range(3)]
+    assert times == sorted(times)
+    assert abs(times[0] - time.time()) < 3600
+    store.close()

@@ -39,7 +39,7 @@
  */
 
 /** @typedef {{round: number, publishes: string}} Next */
-/** @typedef {{survey: string, rounds: Round[], next: Next | null, beta: number}} Estimates */
+/** @typedef {{survey: string, rounds: Round[], next: Next | null, beta: number, reporters?: number}} Estimates */
 
 /**
  * @typedef {object} Activity
@@ -49,6 +49,7 @@
  * @property {number} tickets
  * @property {Record<string, number>} refused
  * @property {boolean} collecting
+ * @property {boolean} paused
  */
 
 const ROOT = new URL("../v1/surveys", import.meta.url).href;

@@ -44,7 +44,7 @@ function run(survey) {
   const now = () => Date.now() + offset;
 
   const chart = new Chart(find("chart"), survey, (place) => point(rounds.nearest(place, first())));
-  const history = new History(survey);
+  const history = new History(survey, detail);
   const first = () => span(rounds.list, survey, recent).first;
 
   function draw() {
@@ -79,9 +79,9 @@ function run(survey) {
   function changed() {
     panels.latest(survey, rounds.last);
     panels.accuracy(survey, rounds.list);
-    history.update(rounds.list);
+    history.update(rounds);
     find("empty").hidden = rounds.length > 0;
-    say("curve-description", description(survey, rounds.list));
+    say("curve-description", description(survey, rounds.list, rounds.published));
     draw();
     if (cursor) point(rounds.nearest(cursor.round));
     else point(undefined);
@@ -142,6 +142,13 @@ function run(survey) {
   const operator = operate(survey, panels.enrolment);
   changed();
 
+  /** Ask for the rounds from `from` to before `to` that are not here. */
+  async function detail(/** @type {number} */ from, /** @type {number} */ to) {
+    if (rounds.within(from, to).length >= to - from) return;
+    const told = await ask(`${address(survey.id, "estimates")}?since=${from}&until=${to}`);
+    if (rounds.merge(told.rounds)) changed();
+  }
+
   /** What may change beside the rounds: enrolment, the prediction, the distance of the clocks. */
   async function describe() {
     if (!document.hidden) {
@@ -172,22 +179,24 @@ function run(survey) {
   }
 
   follow(survey, {
-    since: () => Math.max(0, rounds.length - 1 - Math.ceil(survey.late_seconds / survey.round_seconds)),
+    known: () => rounds.length > 0,
+    since: () => Math.max(0, rounds.published - 1 - Math.ceil(survey.late_seconds / survey.round_seconds)),
     due: () => (next ? Date.parse(next.publishes) - offset : Infinity),
     over: () => next === null && now() > Date.parse(survey.ends) + 1000 * (survey.grace_seconds + survey.late_seconds),
     rounds: (fresh) => {
       if (!rounds.merge(fresh)) return;
       if (rounds.last) expectAfter(rounds.last.round);
       changed();
-      panels.strip(survey, activity, rounds.list);
+      panels.strip(survey, activity, rounds);
     },
+    sum: (told, reporters) => rounds.sum(told, reporters),
     next: (told) => {
       // The stream may have been faster than this answer.
       if (told === null || told.round > (rounds.last?.round ?? -1)) next = told;
     },
     activity: (told) => {
       activity = told;
-      panels.strip(survey, activity, rounds.list);
+      panels.strip(survey, activity, rounds);
       panels.refusals(told.refused);
       draw();
     },
@@ -243,15 +252,15 @@ function sentence(round, clock) {
   );
 }
 
-/** The curve in a paragraph. @param {Survey} survey @param {Round[]} rounds */
-function description(survey, rounds) {
+/** The curve in a paragraph. @param {Survey} survey @param {Round[]} rounds @param {number} published */
+function description(survey, rounds, published) {
   const known = rounds.filter((round) => round.share !== null);
   if (!known.length) return "No estimate has been published yet.";
   const by = (/** @type {Round} */ a, /** @type {Round} */ b) => Number(a.share) - Number(b.share);
   const sorted = [...known].sort(by);
   const [least, most] = [sorted[0], sorted[sorted.length - 1]];
   return (
-    `${rounds.length} of ${survey.rounds} rounds are published. The lowest estimate is ` +
+    `${published} of ${survey.rounds} rounds are published. The lowest estimate is ` +
     `${words.share(least.share)} in round ${least.round}, the highest ${words.share(most.share)} in round ` +
     `${most.round}, the latest ${words.share(known[known.length - 1].share)}. The table below holds every value.`
   );

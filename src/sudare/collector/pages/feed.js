@@ -14,9 +14,11 @@ const LONGEST_WAIT_MS = 30_000;
 
 /**
  * @typedef {object} Listener
+ * @property {() => boolean} known whether it has any rounds
  * @property {() => number} since the first round that may be new or revised
  * @property {() => number} due when the next round should be known, on this machine's clock
  * @property {(rounds: import("./api.js").Round[]) => void} rounds
+ * @property {(rounds: import("./api.js").Round[], reporters: number) => void} sum what a summary says
  * @property {(next: import("./api.js").Next | null) => void} next
  * @property {(activity: import("./api.js").Activity) => void} activity
  * @property {(state: State) => void} state
@@ -48,10 +50,15 @@ export function follow(survey, listener) {
     asking = true;
     try {
       const [estimates, activity] = await Promise.all([
-        ask(`${address(survey.id, "estimates")}?since=${listener.since()}`),
+        ask(
+          listener.known()
+            ? `${address(survey.id, "estimates")}?since=${listener.since()}`
+            : address(survey.id, "summary"), // enough to draw all; details as they are looked at
+        ),
         ask(address(survey.id, "activity")),
       ]);
       failures = 0;
+      if (estimates.reporters !== undefined) listener.sum(estimates.rounds, estimates.reporters);
       listener.rounds(estimates.rounds);
       listener.next(estimates.next);
       listener.activity(activity);

@@ -130,16 +130,17 @@ function bars(id, rows) {
 /**
  * @param {Survey} survey
  * @param {Activity | undefined} activity
- * @param {Round[]} rounds
+ * @param {import("./rounds.js").Rounds} rounds
  */
 export function strip(survey, activity, rounds) {
-  say("done", `${words.count(rounds.length)} of ${words.count(survey.rounds)}`);
-  /** @type {HTMLProgressElement} */ (find("progress")).value = rounds.length / survey.rounds;
+  say("done", `${words.count(rounds.published)} of ${words.count(survey.rounds)}`);
+  /** @type {HTMLProgressElement} */ (find("progress")).value = rounds.published / survey.rounds;
   if (!activity) return;
   // The last word on activity may be older than the last round: nothing is open after that.
-  const now = rounds.length === survey.rounds ? null : activity.round;
+  find("paused").hidden = !activity.paused;
+  const now = rounds.published === survey.rounds ? null : activity.round;
   const over = now === null && rounds.length > 0;
-  const heard = now === null ? sum(rounds.map((round) => round.reporters)) : (activity.reporters[now] ?? 0);
+  const heard = now === null ? rounds.reporters : (activity.reporters[now] ?? 0);
   say("heard-label", over ? "Reports counted" : "Reporters this round");
   say("heard", words.count(heard));
   say("heard-note", over ? "in all rounds" : now === null ? "no round is open yet" : `so far, in round ${words.count(now)}`);

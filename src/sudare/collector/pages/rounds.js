@@ -1,4 +1,5 @@
-// The published rounds: kept in order, each in its latest revision.
+// The published rounds: kept in order, each in its latest revision. Of many, only those that matter
+// to a picture of all are here at first; the others are asked for when they are looked at.
 
 /** @typedef {import("./api.js").Round} Round */
 
@@ -6,6 +7,19 @@ export class Rounds {
   constructor() {
     /** @type {Round[]} */
     this.list = [];
+    /** What a summary said of the rounds that are not here: reports in all rounds before `beyond`. */
+    this.before = { beyond: 0, reporters: 0 };
+  }
+
+  /** Reports in all rounds, here or not. */
+  get reporters() {
+    const later = this.list.slice(this.place(this.before.beyond));
+    return later.reduce((total, round) => total + round.reporters, this.before.reporters);
+  }
+
+  /** Take note of a summary. @param {Round[]} rounds @param {number} reporters */
+  sum(rounds, reporters) {
+    this.before = { beyond: (rounds.at(-1)?.round ?? -1) + 1, reporters };
   }
 
   get length() {
@@ -15,6 +29,16 @@ export class Rounds {
   /** @returns {Round | undefined} */
   get last() {
     return this.list.at(-1);
+  }
+
+  /** How many are published, here or not. */
+  get published() {
+    return this.last ? this.last.round + 1 : 0;
+  }
+
+  /** Those from `first` to before `beyond`, as far as they are here. @param {number} first @param {number} beyond */
+  within(first, beyond) {
+    return this.list.slice(this.place(first), this.place(beyond));
   }
 
   /**

@@ -8,37 +8,58 @@ const FIRST_PAGE = 12;
 const PAGE = 200;
 
 export class History {
-  /** @param {import("./api.js").Survey} survey */
-  constructor(survey) {
+  /**
+   * @param {import("./api.js").Survey} survey
+   * @param {(first: number, beyond: number) => Promise<void>} detail brings rounds that are missing
+   */
+  constructor(survey, detail) {
+    this.detail = detail;
     this.clock = words.clock(survey.round_seconds);
     this.body = find("rows");
     this.more = find("more");
     this.latestFirst = true;
     this.shown = FIRST_PAGE;
-    /** @type {Round[]} */
-    this.rounds = [];
+    /** @type {import("./rounds.js").Rounds | undefined} */
+    this.rounds = undefined;
     /** @type {Map<number, {row: HTMLTableRowElement, revision: number}>} */
     this.rows = new Map();
     this.more.addEventListener("click", () => {
       this.shown += PAGE;
-      this.draw();
+      this.look();
     });
+    addEventListener("resize", () => this.sayWidth());
     find("order").addEventListener("click", () => {
       this.latestFirst = !this.latestFirst;
       this.sayOrder();
-      this.draw();
+      this.look();
     });
   }
 
-  /** @param {Round[]} rounds */
+  /** @param {import("./rounds.js").Rounds} rounds */
   update(rounds) {
     this.rounds = rounds;
     this.draw();
   }
 
+  /** The first of the rounds that are shown, and the one after the last. */
+  ends() {
+    const total = this.rounds?.published ?? 0;
+    const few = Math.min(this.shown, total);
+    return this.latestFirst ? [total - few, total] : [0, few];
+  }
+
+  /** Show what was asked for, at once if it is here. */
+  look() {
+    this.draw();
+    // Where the collector cannot be reached the page says so, and another click tries again.
+    this.detail(this.ends()[0], this.ends()[1]).catch(() => {});
+  }
+
   draw() {
-    const { rounds, shown } = this;
-    const page = this.latestFirst ? rounds.slice(-shown).reverse() : rounds.slice(0, shown);
+    const total = this.rounds?.published ?? 0;
+    const [first, beyond] = this.ends();
+    const page = this.rounds?.within(first, beyond) ?? [];
+    if (this.latestFirst) page.reverse();
     // Rows that stay are left alone, so that what the reader selected stays selected.
     let place = this.body.firstChild;
     for (const round of page) {
@@ -51,11 +72,18 @@ export class History {
       place.remove();
       place = next;
     }
-    find("scroller").hidden = rounds.length === 0;
-    find("no-history").hidden = rounds.length > 0;
-    const left = rounds.length - page.length;
+    find("scroller").hidden = total === 0;
+    this.sayWidth();
+    find("no-history").hidden = total > 0;
+    const left = total - (beyond - first);
     this.more.hidden = left <= 0;
-    this.more.textContent = left <= PAGE ? `Show all ${words.count(rounds.length)} rounds` : `Show ${PAGE} more`;
+    this.more.textContent = left <= PAGE ? `Show all ${words.count(total)} rounds` : `Show ${PAGE} more`;
+  }
+
+  /** Whether there is more beside what a narrow screen shows. */
+  sayWidth() {
+    const scroller = find("scroller");
+    find("sideways").hidden = scroller.hidden || scroller.scrollWidth <= scroller.clientWidth + 1;
   }
 
   /** @param {Round} round */

@@ -173,6 +173,10 @@ class Store(ABC):
         """The time by which all who share the store go."""
         return time.time()
 
+    def collectors(self) -> int:
+        """How many are at work on it."""
+        return 1
+
     def meta(self) -> dict[str, bytes]:
         """Named values; empty before `initialise`."""
         with self._reading() as run:

@@ -109,6 +109,17 @@ class PostgreSQL(Store):
         if gone < _FORGOTTEN_AT_ONCE:
             self._forgotten = beyond
 
+    def collectors(self) -> int:
+        """Each holds the lock of its shard for as long as it is connected."""
+        with self._transaction() as run:
+            ((many,),) = run(
+                "SELECT count(DISTINCT objid) FROM pg_locks WHERE locktype = 'advisory' "
+                f"AND granted AND CAST(classid AS int8) = (CAST({_CLASS} AS int8) & 4294967295) "
+                f"AND CAST(objid AS int8) < {_SHARDS} AND objsubid = 2 "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            )
+            return max(1, int(many))
+
     def clock(self) -> float:
         """The database's."""
         with self._transaction() as run:
