@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         table_lines,
     )
     from sudare.site._evaluation import Evaluation, evaluate
+    from sudare.site._expectation import Expectation, Gains, expect, seconds_needed
     from sudare.site._identity import open_data, own_receipts
     from sudare.site._measures import WORDS
     from sudare.site._model import Model, Story, load_model
@@ -33,6 +34,8 @@ __all__ = [
     "Checked",
     "Described",
     "Evaluation",
+    "Expectation",
+    "Gains",
     "LearningPlan",
     "Model",
     "PartyStatus",
@@ -47,6 +50,7 @@ __all__ = [
     "csv_rows",
     "describe_releases",
     "evaluate",
+    "expect",
     "load_model",
     "make_learner",
     "new_plan",
@@ -58,6 +62,7 @@ __all__ = [
     "publish_unattended",
     "render",
     "render_description",
+    "seconds_needed",
     "shown",
     "table_lines",
     "take_part",
@@ -78,6 +83,7 @@ _LATER = {
         "table_lines",
     ),
     "_evaluation": ("Evaluation", "evaluate"),
+    "_expectation": ("Expectation", "Gains", "expect", "seconds_needed"),
     "_identity": ("open_data", "own_receipts"),
     "_measures": ("WORDS",),
     "_model": ("Model", "Story", "load_model"),
