@@ -253,3 +253,9 @@ class TestTrusted:
         assert isinstance(release, PooledRelease)
         assert release.squares == here.board().moments.squares
         assert pooling.parameters(here.terms)["kind"] == "moments"
+
+
+def test_a_simulated_release_is_the_same_but_for_its_mark() -> None:
+    found = pooling.simulated_release(BOARD.terms, BOARD.sum(0), (20, 21, 22))
+    assert found.simulated
+    assert msgspec.structs.replace(found, simulated=False) == pooling.pooled_release(BOARD)

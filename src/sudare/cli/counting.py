@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sudare.cli.clients import simulate_clients
 from sudare.cli.console import AsJson, Seed, number, out, print_json, progress
-from sudare.cli.models import plan_learn
+from sudare.cli.planning import plan_learn
 from sudare.cli.sparks import sparks
 from sudare.cli.tour import simulate_patients
 from sudare.foundations import checks

@@ -1,6 +1,5 @@
 """Commands about models: plan, blend, predict, report. Parse, call, print."""
 
-import dataclasses
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -191,56 +190,3 @@ def report(
         header = ["feature", "unit", "effect", "odds_ratio", "unseen"]
         write_inside(coefficients, csv_text(header, rows))
     out.print(f"Wrote {to}: open it in a browser, or print it.")
-
-
-def plan_learn(
-    rows: Annotated[int, typer.Option(help="Rows that each party holds.")],
-    features: Annotated[int, typer.Option(help="Features of a row.")],
-    epsilon: Annotated[float, typer.Option(help="Price of one release.")],
-    parties: Annotated[int, typer.Option(help="Organisations taking part, yours included.")],
-    delta: Annotated[float, typer.Option(help="Probability with which ε may fail.")] = 1e-6,
-    runs: Annotated[int, typer.Option(help="Simulated consortia.", min=2)] = 5,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write a picture of accuracy against ε to this SVG file.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same numbers every time.", min=0)] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """What learning together may give: a simulation at your size and price.
-
-    [bold]Example:[/bold] sudare plan learn --rows 50 --features 10 --epsilon 1 --parties 30
-    """
-    from sudare.site import plan_learning
-
-    with progress() as tick:
-        found = plan_learning(
-            rows=rows,
-            features=features,
-            epsilon=epsilon,
-            parties=parties,
-            delta=delta,
-            runs=runs,
-            seed=seed,
-            progress=lambda done, total: tick("simulating", done, total),
-        )
-    if plot is not None:
-        write_text(plot, found.to_svg())
-    if as_json:
-        print_json(dataclasses.asdict(found) | {"verdict": found.verdict})
-        return
-    out.print(found.verdict, style="bold")
-    table = Table("ε", "own model", "blend", "all rows pooled")
-    for point in found.points:
-        table.add_row(
-            f"{point.epsilon:g}",
-            f"{point.own:.1%}",
-            f"{point.blend:.1%}",
-            f"{point.pooled:.1%}",
-            style="bold" if point.epsilon == epsilon else None,
-        )
-    out.print(table)
-    out.print(
-        f"Mean of {runs} simulated consortia with {parties} parties of {rows} rows, all from one "
-        f"law. Pooled noise is about {found.noise_share:.0%} of a typical signal; choosing among "
-        f"the parties' models by own rows costs at most {found.aggregation_cost:.3f} in log loss."
-    )

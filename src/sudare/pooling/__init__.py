@@ -29,6 +29,7 @@ from sudare.pooling._pooled import (
     open_pooled,
     parameters,
     pooled_release,
+    simulated_release,
     trust_pooled,
     write_pooled,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "read_plan",
     "read_secret",
     "session_steps",
+    "simulated_release",
     "trust_pooled",
     "write_pooled",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from sudare import __version__
 from sudare.exchange import FORMAT, Certificate, Keyring, SignedRelease, Trusted
@@ -17,6 +18,7 @@ from sudare.pooling._board import ANSWER_SUFFIX, JOIN_SUFFIX, Board, read_board
 from sudare.pooling._messages import PoolInvalid
 from sudare.pooling._plan import PoolPlan
 from sudare.pooling._sessions import APART_RADIUS, APART_ROWS, FARTHEST_THETA, PoolTerms
+from sudare.pooling._sums import MomentSums, read_moments
 from sudare.releases import LARGEST_POOLED, Pooled, PooledLearner, PooledRelease
 
 POOLED = "sudare-pooled/1"
@@ -91,17 +93,7 @@ def _check_extent(bundle: _Bundle, keyring: Keyring) -> None:
 def pooled_release(board: Board) -> Pooled:
     """The sum of all moments, or what gradients led to, in the form that can be blended."""
     terms = board.terms
-    plan, members = terms.plan, len(terms.plan.members)
-    common: dict[str, Any] = {
-        "party": f"pool of {members} organisations",
-        "contract": plan.contract,
-        "n": board.roster.rows,
-        "event": terms.event(),
-        "members": tuple(member.key for member in plan.members),
-        "sizes": tuple(seat.rows for seat in board.roster.seats),
-        "delta": plan.delta,
-        "honest": tuple((each.honest, each.epsilon) for each in terms.curve),
-    }
+    plan, sizes = terms.plan, tuple(seat.rows for seat in board.roster.seats)
     if plan.kind == "gradients":
         walked = board.descent
         return PooledLearner(
@@ -109,10 +101,27 @@ def pooled_release(board: Board) -> Pooled:
             noise_std=walked.noise_std,
             radius=FARTHEST_THETA * walked.unit,
             slack=0.0,
-            **common,
+            **_common(terms, sizes),
         )
-    sums = board.moments
-    upper = np.triu_indices(plan.contract.dimension)
+    return _moments_release(terms, board.moments, sizes)
+
+
+def simulated_release(
+    terms: PoolTerms, steps: NDArray[np.int64], sizes: tuple[int, ...]
+) -> PooledRelease:
+    """What a pool would release whose first session sums up to `steps`, its noise in it.
+
+    For trying things out: the noise comes from a seed, nothing was signed, and it is marked so.
+
+    Args:
+        sizes: Rows of each member, in the order of the plan.
+    """
+    release = _moments_release(terms, read_moments(terms.sessions[0], steps), sizes)
+    return msgspec.structs.replace(release, simulated=True)
+
+
+def _moments_release(terms: PoolTerms, sums: MomentSums, sizes: tuple[int, ...]) -> PooledRelease:
+    upper = np.triu_indices(terms.plan.contract.dimension)
     return PooledRelease(
         noise_std=terms.noise_std,
         cross=tuple(sums.cross.tolist()),
@@ -122,8 +131,22 @@ def pooled_release(board: Board) -> Pooled:
         apart_noise_std=terms.apart_noise_std,
         apart_rows=APART_ROWS,
         apart_radius=APART_RADIUS,
-        **common,
+        **_common(terms, sizes),
     )
+
+
+def _common(terms: PoolTerms, sizes: tuple[int, ...]) -> dict[str, Any]:
+    plan = terms.plan
+    return {
+        "party": f"pool of {len(plan.members)} organisations",
+        "contract": plan.contract,
+        "n": sum(sizes),
+        "event": terms.event(),
+        "members": tuple(member.key for member in plan.members),
+        "sizes": sizes,
+        "delta": plan.delta,
+        "honest": tuple((each.honest, each.epsilon) for each in terms.curve),
+    }
 
 
 def trust_pooled(data: bytes, keyring: Keyring, study: str | None = None) -> Trusted:

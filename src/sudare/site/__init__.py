@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         estimate_rows,
     )
     from sudare.site._evaluation import Evaluation, evaluate
+    from sudare.site._expectation import Expectation, Gains, expect, seconds_needed
     from sudare.site._export import TERMS_HEADER, term_rows
     from sudare.site._identity import open_data, own_receipts
     from sudare.site._measures import WORDS
@@ -45,7 +46,9 @@ __all__ = [
     "Described",
     "Estimated",
     "Evaluation",
+    "Expectation",
     "FeatureNoise",
+    "Gains",
     "LearningPlan",
     "Model",
     "PartyStatus",
@@ -63,6 +66,7 @@ __all__ = [
     "estimate_releases",
     "estimate_rows",
     "evaluate",
+    "expect",
     "load_model",
     "make_learner",
     "new_plan",
@@ -75,6 +79,7 @@ __all__ = [
     "render",
     "render_description",
     "render_estimate",
+    "seconds_needed",
     "shown",
     "shown_interval",
     "table_lines",
@@ -101,6 +106,7 @@ _LATER = {
     "_estimating": ("CSV_HEADER_ESTIMATES", "Estimated", "estimate_releases", "estimate_rows"),
     "_evaluation": ("Evaluation", "evaluate"),
     "_export": ("TERMS_HEADER", "term_rows"),
+    "_expectation": ("Expectation", "Gains", "expect", "seconds_needed"),
     "_identity": ("open_data", "own_receipts"),
     "_measures": ("WORDS",),
     "_model": ("Model", "Story", "load_model"),

@@ -64,8 +64,9 @@ class LearningPlan:
         if gain <= 2 * point.blend_error:
             return "At this size and price, expect no visible gain over your own model."
         return (
-            f"Expect about {100 * gain:.1f} points more than your own model, of the "
-            f"{100 * gap:.1f} that all rows in one place would give."
+            f"If all parties were alike: about {100 * gain:.1f} points more than your own model, "
+            f"of the {100 * gap:.1f} that all rows in one place would give. Real parties are not, "
+            "and gain less: with --study you get a range."
         )
 
     def to_svg(self) -> str:
