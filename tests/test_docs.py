@@ -30,7 +30,7 @@ from tools import docs_hook, pictures
 DOCS = ROOT / "docs"
 REFERENCE, THEORY = DOCS / "reference", DOCS / "theory"
 # Modules with no promise to the outside.
-INTERNAL = {"__init__", "__main__", "composition", "demo", "exact", "rounding"}
+INTERNAL = {"__init__", "__main__", "composition", "demo", "exact", "numerics", "rounding"}
 PAPERS = "$ python -m papers"
 CHROMIUM = [
     "--headless",

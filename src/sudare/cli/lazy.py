@@ -81,7 +81,9 @@ COMMANDS = {
     "keys": Listed("people", "Make and show a key that signs your releases."),
     "trust": Listed("people", "Decide whose releases to accept."),
     "study": Listed("studies", "Write and check the public contract of a study."),
-    "ledger": Listed("setup", "Open, show, export and rekey the privacy budget of data sets."),
+    "ledger": Listed(
+        "setup", "Open, show, export, check and rekey the privacy budget of data sets."
+    ),
     "federation": Listed(
         "federation", "Run a study over a federation engine; each node its own master."
     ),

@@ -49,7 +49,8 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "pool": {"new": own | {"party": self.party}, "run": own | charged | place},
             "ledger": {
                 "open": charged | {"study": self.study},
-                **{each: {"url": self.ledger} for each in ("show", "export", "rekey")},
+                **{each: {"url": self.ledger} for each in ("show", "rekey")},
+                "export": {"url": self.ledger, "key": self.key, "party": self.party},
             },
             "study": {"check": {"path": self.study}},
             "trust": {each: {"trust": self.trust} for each in ("add", "list", "remove")},

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from sudare.cli import records
 from sudare.cli.console import AsJson, err, number, out, print_json
 from sudare.cli.options import (
     LedgerUrl,
@@ -17,11 +18,12 @@ from sudare.cli.options import (
 )
 from sudare.foundations import checks
 
-ledger = typer.Typer(help="Open, show, export and rekey the privacy budget of data sets.")
+ledger = typer.Typer(help="Open, show, export, check and rekey the privacy budget of data sets.")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the whole."""
+    records.register(ledger)
     app.add_typer(ledger, name="ledger", no_args_is_help=True)
 
 
@@ -79,9 +81,9 @@ def ledger_open(
 @ledger.command("show")
 def ledger_show(url: LedgerUrl = "ledger.db", as_json: AsJson = False) -> None:
     """Show what has been spent, on what, and what is left."""
-    accounts, anchors = _read_ledger(url)
+    accounts, anchors = read_ledger(url)
     if as_json:
-        print_json([_account_dict(each, anchors) for each in accounts])
+        print_json([account_dict(each, anchors) for each in accounts])
         return
     for anchor in anchors:
         if told := _anchor_told(anchor):
@@ -107,18 +109,6 @@ def ledger_show(url: LedgerUrl = "ledger.db", as_json: AsJson = False) -> None:
         out.print("No data set has been opened: sudare ledger open NAME DATA --epsilon 1")
 
 
-@ledger.command("export")
-def ledger_export(
-    to: Annotated[Path, typer.Argument(help="Where to write the JSON.")],
-    url: LedgerUrl = "ledger.db",
-) -> None:
-    """Write the whole ledger as JSON, for an auditor."""
-    accounts, anchors = _read_ledger(url)
-    told = [_account_dict(each, anchors) for each in accounts]
-    write_text(to, json.dumps(told, indent=2) + "\n")
-    out.print(f"Wrote {to}.")
-
-
 @ledger.command("rekey")
 def ledger_rekey(url: LedgerUrl = "ledger.db") -> None:
     """Give a ledger a new key, accepting it as it stands; that is put on record.
@@ -139,7 +129,7 @@ def _check_there(url: str) -> None:
         raise checks.InvalidInput(f"There is no ledger at {url}: sudare ledger open makes one")
 
 
-def _read_ledger(url: str) -> tuple[list[Any], list[Any]]:
+def read_ledger(url: str) -> tuple[list[Any], list[Any]]:
     """The accounts of a ledger, and its anchors."""
     from sudare.ledger import Ledger
 
@@ -181,7 +171,8 @@ def _cost_told(account: Any) -> list[str]:
     ]
 
 
-def _account_dict(account: Any, anchors: list[Any]) -> dict[str, Any]:
+def account_dict(account: Any, anchors: list[Any]) -> dict[str, Any]:
+    """An account as JSON."""
     from sudare.foundations import privacy
 
     return {

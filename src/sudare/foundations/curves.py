@@ -19,10 +19,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx
 
 from sudare.foundations import checks
+from sudare.foundations.numerics import brentq, erfcx, minimize_scalar
 from sudare.foundations.rounding import up
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)

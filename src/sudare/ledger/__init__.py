@@ -1,6 +1,6 @@
 """The privacy budget of data sets, in a file or a shared database."""
 
-from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt
+from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt, Recorded
 from sudare.ledger._book import Ledger, rekey
 from sudare.ledger._chain import Anchor, Reason
 from sudare.ledger._databases import LedgerError
@@ -17,5 +17,6 @@ __all__ = [
     "Prints",
     "Reason",
     "Receipt",
+    "Recorded",
     "rekey",
 ]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sudare.foundations import checks, privacy
 from sudare.foundations.privacy import Event, Guarantee
@@ -50,6 +51,15 @@ class Receipt:
     chain: str
     repeated: bool = False
     """The request had been charged before; this time nothing was."""
+
+
+class Recorded(NamedTuple):
+    """One line of the ledger as an auditor sees it."""
+
+    receipt: Receipt
+    purpose: str
+    kept: dict[str, str]
+    """SHA-256 of what was kept under it, by the name of the part; "" names the release itself."""
 
 
 @dataclass(frozen=True)

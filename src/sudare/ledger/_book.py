@@ -28,7 +28,7 @@ from sudare.ledger import _chain as chain
 from sudare.ledger import _filters as filters
 from sudare.ledger import _keys as keys
 from sudare.ledger import _marks as marks
-from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt
+from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt, Recorded
 from sudare.ledger._databases import Database, LedgerError, Transaction, connect
 from sudare.storage.files import replace_file
 
@@ -258,6 +258,28 @@ class Ledger:
             return None
         dataset, number, line, moment, chain = found[0]
         return Receipt(dataset, number, request, _event(line), moment, chain, repeated=True)
+
+    def record(self) -> list[Recorded]:
+        """Every entry, in order, with digests of what was kept under it."""
+        with self._database.transaction() as step:
+            self._verify(step)
+            kept: dict[str, dict[str, str]] = {}
+            for request, part, seal in step.rows(
+                "SELECT request, '' AS part, seal FROM ledger_releases "
+                "UNION ALL SELECT request, part, seal FROM ledger_parts ORDER BY request, part"
+            ):
+                kept.setdefault(request, {})[part] = str(seal).partition(":")[0]
+            return [
+                Recorded(
+                    Receipt(dataset, number, request, _event(line), moment, link),
+                    purpose,
+                    kept.get(request, {}),
+                )
+                for number, dataset, line, purpose, request, moment, link in step.rows(
+                    "SELECT number, dataset, event, purpose, request, moment, chain "
+                    "FROM ledger_events ORDER BY number"
+                )
+            ]
 
     def verify(self) -> int:
         """Check the chain from the first entry to the last; the number of entries."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sudare.site._blended import blend, blend_unattended
+    from sudare.site._crate import write_crate
     from sudare.site._describing import (
         CSV_HEADER,
         Described,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sudare.site._pool import PartyStatus, Pool, PoolStatus, new_plan
     from sudare.site._pooling import take_part, take_part_unattended
     from sudare.site._receiving import Checked, collect, verify
+    from sudare.site._record import Record, read_record, write_record
     from sudare.site._releasing import Published, publish, publish_unattended
     from sudare.site._report import render
 
@@ -55,6 +57,7 @@ __all__ = [
     "Pool",
     "PoolStatus",
     "Published",
+    "Record",
     "ReleasePlan",
     "Story",
     "blend",
@@ -76,6 +79,7 @@ __all__ = [
     "plan_learning",
     "publish",
     "publish_unattended",
+    "read_record",
     "render",
     "render_description",
     "render_estimate",
@@ -88,10 +92,13 @@ __all__ = [
     "term_rows",
     "to_onnx",
     "verify",
+    "write_crate",
+    "write_record",
 ]
 
 _LATER = {
     "_blended": ("blend", "blend_unattended"),
+    "_crate": ("write_crate",),
     "_describing": (
         "CSV_HEADER",
         "Described",
@@ -116,6 +123,7 @@ _LATER = {
     "_pool": ("PartyStatus", "Pool", "PoolStatus", "new_plan"),
     "_pooling": ("take_part", "take_part_unattended"),
     "_receiving": ("Checked", "collect", "verify"),
+    "_record": ("Record", "read_record", "write_record"),
     "_releasing": ("Published", "publish", "publish_unattended"),
     "_report": ("render",),
 }
