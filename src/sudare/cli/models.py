@@ -20,7 +20,6 @@ from sudare.cli.options import (
     keyring,
     tell_reading,
     write_inside,
-    write_text,
 )
 from sudare.foundations import checks
 

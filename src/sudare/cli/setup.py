@@ -14,7 +14,6 @@ from sudare.cli.options import (
     Rows,
     StudyFile,
     tell_reading,
-    write_text,
 )
 from sudare.foundations import checks
 
