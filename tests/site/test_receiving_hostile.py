@@ -76,7 +76,9 @@ def test_of_a_folder_full_of_rubbish_only_the_honest_release_is_used(folder: Pat
 
 
 def test_a_blend_uses_only_the_honest_release_and_its_names_do_no_harm(folder: Path) -> None:
-    done = command(folder, "blend", "own.csv", "--releases", "out", "--party", "B")
+    done = command(
+        folder, "blend", "own.csv", "--releases", "out", "--party", "B", "--released-nothing"
+    )
     assert done.code == 0, done
     assert shown(done).count("Not used:") == 7
     assert "\nall is well" not in done.out

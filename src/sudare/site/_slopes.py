@@ -60,6 +60,8 @@ class Sums(NamedTuple):
         if self.square > 0:
             gram[-1, -1] = self.square
         values, vectors = np.linalg.eigh(gram)
+        if not values[-1] > _SAFE * self.noise_std:  # nothing can be told: spare the rest
+            raise np.linalg.LinAlgError
         positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
         surely = (vectors * np.maximum(values - _SAFE * self.noise_std, 0.0)) @ vectors.T
         theta, spread, law = np.zeros(p), np.zeros((p, p)), np.eye(p)
