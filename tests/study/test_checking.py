@@ -3,12 +3,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
 from sudare.foundations.checks import InvalidInput
-from sudare.study import DataCheck, check_data, parse_study, read_table
+from sudare.study import DataCheck, Person, check_data, parse_study, read_table
 
 CANARY = "Jane-1234567"
 STUDY = parse_study(
@@ -98,6 +99,19 @@ def test_every_problem_is_told_with_its_row_and_column(tmp_path: Path) -> None:
 def test_no_rows_do_not_fit(text: str, tmp_path: Path) -> None:
     found = check(tmp_path, text)
     assert told(found) == [(None, "", "there are no rows", "Is this the right file?")]
+
+
+def test_truth_values_and_persons_are_told(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": [40, 50], "ward": ["north", "x"], "ill": [True, False]})
+    found = check_data(frame, STUDY)
+    assert {each.suggestion for each in found.problems if each.column == "ill"} == {
+        "It is a truth value: the study can name true and false"
+    }
+    assert found.persons is None
+    named = msgspec.structs.replace(STUDY, person=Person(column="id"))
+    rows = "id,age,ward,ill\na,40,north,no\nb,50,south,no\na,60,south,yes\n"
+    (tmp_path / "visits.csv").write_text(rows)
+    assert check_data(tmp_path / "visits.csv", named).persons == 2
 
 
 def test_columns_are_looked_for(tmp_path: Path) -> None:

@@ -197,12 +197,12 @@ def study_check(
     out.print(table)
     out.print(f"Digest {described.digest()[:16]}…: the same file gives all parties the same.")
     if found is not None:
-        _show_check(str(data), found, every)
+        _show_check(str(data), found, every, described.privacy.unit)
         if not found.fits:
             raise typer.Exit(UNFIT)
 
 
-def _show_check(data: str, found: Any, every: bool) -> None:
+def _show_check(data: str, found: Any, every: bool, unit: str) -> None:
     if found.reading is not None:
         out.print(found.reading, style="yellow")
     counts = Table(
@@ -225,10 +225,15 @@ def _show_check(data: str, found: Any, every: bool) -> None:
         if len(shown) < len(found.problems):
             out.print(f"… and {len(found.problems) - len(shown)} more: --all shows them.")
         out.print(
-            f"{data} does not fit: {len(found.problems)} things to put right in {found.rows} rows. "
-            "Rows are counted from 1, without the header.",
+            f"{data} does not fit: {_many(len(found.problems), 'thing')} to put right in "
+            f"{_many(found.rows, 'row')}. Rows are counted from 1, without the header.",
             style="bold",
         )
     else:
-        out.print(f"{data} fits: {found.rows} rows.", style="bold")
+        of = "" if found.persons is None else f" of {_many(found.persons, unit)}"
+        out.print(f"{data} fits: {_many(found.rows, 'row')}{of}.", style="bold")
     out.print(f"What is said of the data here was {found.note}.")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

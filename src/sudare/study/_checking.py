@@ -76,6 +76,8 @@ class DataCheck(msgspec.Struct, frozen=True):
     problems: tuple[Misfit, ...]
     """Each of them stops a release."""
     warnings: tuple[Misfit, ...]
+    persons: int | None
+    """How many people the rows are about, where the study says whose they are."""
     reading: str | None
     """How a text file was read, where that is not the usual way."""
     note: str = NOT_TO_BE_SHARED
@@ -108,12 +110,15 @@ def check_data(source: Any, study: Study) -> DataCheck:
         found.add(part, present)
     if not found.rows:
         problems.append(Misfit(None, "", "there are no rows", "Is this the right file?"))
-    if person is not None and not problems:
-        _check_persons(source, person, problems)
+    persons = None
+    if person is not None and names.count(person) == 1:
+        persons = _count_persons(source, person, problems)
     if not problems:
         _confirm(source, study, problems)
     problems.sort(key=lambda each: (each.row is not None, each.row or 0))
-    return DataCheck(found.rows, found.counts(), tuple(problems), tuple(found.warnings()), told)
+    return DataCheck(
+        found.rows, found.counts(), tuple(problems), tuple(found.warnings()), persons, told
+    )
 
 
 class _Findings:
@@ -224,7 +229,7 @@ class _Findings:
         return None
 
 
-def _check_persons(source: Any, person: str, problems: list[Misfit]) -> None:
+def _count_persons(source: Any, person: str, problems: list[Misfit]) -> int:
     whose = [
         name
         for part in _parts(source, {person: ()}, [])
@@ -233,6 +238,7 @@ def _check_persons(source: Any, person: str, problems: list[Misfit]) -> None:
     for row, name in enumerate(whose, 1):
         if name is None:
             problems.append(Misfit(row, person, "it does not say whose row it is", "Fill it in"))
+    return len(set(whose) - {None})
 
 
 def _names(source: Any, wanted: list[str]) -> list[str]:
@@ -354,6 +360,8 @@ def _nearly(text: str, known: set[str]) -> str:
         return "Upper and lower case differ"
     if text.strip().casefold() in folded:
         return "It has blanks around it, and upper and lower case differ"
+    if text in ("true", "false"):
+        return "It is a truth value: the study can name true and false"
     if "\ufffd" in text:
         return "It is in another encoding"
     if difflib.get_close_matches(text, known, 1, 0.75):
