@@ -48,6 +48,10 @@ COMMANDS = {
         "releases",
         "Publish one private, signed release of your rows; the ledger is charged first.",
     ),
+    "resign": Listed(
+        "signing",
+        "Sign a kept release again, for a lost key or a wrong name: the same numbers, at no cost.",
+    ),
     "verify": Listed(
         "releases", "Check releases: who signed, for which study, and whether the price adds up."
     ),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sudare.site._record import Record, read_record, write_record
     from sudare.site._releasing import Published, publish, publish_unattended
     from sudare.site._report import render
+    from sudare.site._resigning import resign
 
 __all__ = [
     "CSV_HEADER",
@@ -84,6 +85,7 @@ __all__ = [
     "render_description",
     "render_estimate",
     "seconds_needed",
+    "resign",
     "shown",
     "shown_interval",
     "table_lines",
@@ -125,6 +127,7 @@ _LATER = {
     "_receiving": ("Checked", "collect", "verify"),
     "_record": ("Record", "read_record", "write_record"),
     "_releasing": ("Published", "publish", "publish_unattended"),
+    "_resigning": ("resign",),
     "_report": ("render",),
 }
 

@@ -22,7 +22,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
+from sudare.exchange import (
+    Certificate,
+    SigningKey,
+    file_name,
+    put,
+    seal_release,
+    unverified,
+)
 from sudare.foundations import checks
 from sudare.foundations.privacy import ApproximateEvent, Event, Guarantee, PureEvent, account
 from sudare.ledger import Ledger, Receipt
@@ -91,7 +98,7 @@ def _publish(
     _rehearse(planned, party, key)
     try_place(place)
     # What an earlier version released stands: a second draw would be a second spend.
-    requests = [_request(study, fingerprint, party, key, edition) for edition in (1, EDITION)]
+    requests = _requests(study, fingerprint, party, key.public.fingerprint)
     kept = next((each for each in requests if ledger.kept(each) is not None), None)
     receipt, purpose = ledger.receipt(kept or requests[0]), f"release for study {study.name}"
     if kept is None and receipt is not None and not _pays_for(receipt.event, planned):
@@ -99,6 +106,12 @@ def _publish(
             f" (entry {receipt.number} was for it, of an earlier version; nothing came of it)"
         )
         receipt = None
+    if receipt is None and (
+        again := _signed_again(ledger, dataset, study, fingerprint, party, key)
+    ):
+        paid, data = again
+        address = put(place, file_name(party, data), data)
+        return Published(address, paid, str(account([paid.event], study.privacy.delta)), True)
     if receipt is None:
         before(planned)
         receipt = ledger.spend(dataset, planned.event, request=requests[-1], purpose=purpose)
@@ -219,11 +232,33 @@ def _certify(planned: ReleasePlan, receipt: Receipt) -> Certificate:
     )
 
 
-def _request(
-    study: Study, fingerprint: str, party: str, key: SigningKey, edition: int = EDITION
-) -> str:
+def _signed_again(
+    ledger: Ledger, dataset: str, study: Study, fingerprint: str, party: str, key: SigningKey
+) -> tuple[Receipt, bytes] | None:
+    """What was signed again under this name and key, of a release of these data and this study."""
+    from sudare.site._resigning import part_name  # it calls this module
+
+    for each in ledger.record():
+        request = each.receipt.request
+        part = part_name(request, party, key)
+        if each.receipt.dataset == dataset and part in each.kept:
+            first, data = ledger.kept(request), ledger.kept(request, part)
+            assert first is not None
+            assert data is not None
+            signed, signer = unverified(first)
+            if request in _requests(study, fingerprint, signed.release.party, signer):
+                return each.receipt, data
+    return None
+
+
+def _requests(study: Study, fingerprint: str, party: str, signer: str) -> list[str]:
+    """The names of this one release, of the first edition of calibrations to today's."""
+    return [_request(study, fingerprint, party, signer, each) for each in (1, EDITION)]
+
+
+def _request(study: Study, fingerprint: str, party: str, signer: str, edition: int) -> str:
     """The name of this one release: study, data, party, signer and calibrations."""
-    parts = [study.digest(), fingerprint, party, key.public.fingerprint]
+    parts = [study.digest(), fingerprint, party, signer]
     if edition > 1:  # the first one went without saying
         parts.append(f"edition {edition}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
