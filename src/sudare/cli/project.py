@@ -56,7 +56,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "pool": {"new": own | {"party": self.party}, "run": own | charged | place},
             "ledger": {
                 "open": charged | {"study": self.study},
-                **{each: {"url": self.ledger} for each in ("show", "rekey")},
+                **{each: {"url": self.ledger} for each in ("show", "policy", "rekey")},
                 "export": {"url": self.ledger, "key": self.key, "party": self.party},
             },
             "study": {"check": {"path": self.study}},

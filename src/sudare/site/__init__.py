@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sudare.site._approving import ApprovalNeeded, ApprovalRequest, approve, read_request
     from sudare.site._blended import blend, blend_unattended
     from sudare.site._crate import write_crate
     from sudare.site._describing import (
@@ -45,6 +46,8 @@ __all__ = [
     "CSV_HEADER_ESTIMATES",
     "TERMS_HEADER",
     "WORDS",
+    "ApprovalNeeded",
+    "ApprovalRequest",
     "Checked",
     "Described",
     "Estimated",
@@ -61,6 +64,7 @@ __all__ = [
     "Record",
     "ReleasePlan",
     "Story",
+    "approve",
     "blend",
     "blend_unattended",
     "collect",
@@ -81,6 +85,7 @@ __all__ = [
     "publish",
     "publish_unattended",
     "read_record",
+    "read_request",
     "render",
     "render_description",
     "render_estimate",
@@ -99,6 +104,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "_approving": ("ApprovalNeeded", "ApprovalRequest", "approve", "read_request"),
     "_blended": ("blend", "blend_unattended"),
     "_crate": ("write_crate",),
     "_describing": (

@@ -32,8 +32,9 @@ from sudare.exchange import (
 )
 from sudare.foundations import checks
 from sudare.foundations.privacy import ApproximateEvent, Event, Guarantee, PureEvent, account
-from sudare.ledger import Ledger, Receipt
+from sudare.ledger import APPROVED, Ledger, Receipt
 from sudare.releases import LearnerRelease, MomentsRelease, Release
+from sudare.site._approving import approvals
 from sudare.site._identity import NO_BUDGET, recognised, remember
 from sudare.site._plan import EDITION, SIGNS, ReleasePlan, make_learner
 from sudare.study import Block, Study, raw_content, read_every_row, read_table
@@ -53,6 +54,10 @@ class Published:
     """It existed already; nothing new was drawn or spent."""
 
 
+def _nothing(planned: ReleasePlan) -> None:
+    """What is done before a spend, unless something else is asked for."""
+
+
 def publish(
     source: Any,
     study: Study,
@@ -61,18 +66,27 @@ def publish(
     *,
     party: str,
     place: str,
-    before: Callable[[ReleasePlan], None] = lambda planned: None,
+    before: Callable[[ReleasePlan], None] = _nothing,
+    approved: Path | None = None,
 ) -> Published:
     """Make, sign and write this party's release; asked again, write the same one again.
 
     `before` is called once all is ready and before anything is spent, with what is going to be
     spent on; if it raises, nothing was. It is not called for a release that has been paid for.
+    `approved` is the folder of approvals, for a ledger whose policy asks for them.
     """
-    return _publish(read_table, source, study, ledger, key, party, place, before)
+    return _publish(read_table, source, study, ledger, key, party, place, before, approved)
 
 
 def publish_unattended(
-    source: Any, study: Study, ledger: Ledger, key: SigningKey, *, party: str, place: str
+    source: Any,
+    study: Study,
+    ledger: Ledger,
+    key: SigningKey,
+    *,
+    party: str,
+    place: str,
+    approved: Path | None = None,
 ) -> Published:
     """The same, whatever the rows hold: what does not fit the study becomes public constants.
 
@@ -80,7 +94,7 @@ def publish_unattended(
     number of rows that were opened in the ledger (`sudare.study.read_every_row`). From data that
     fit, it makes the release that `publish` makes.
     """
-    return _publish(read_every_row, source, study, ledger, key, party, place, lambda planned: None)
+    return _publish(read_every_row, source, study, ledger, key, party, place, _nothing, approved)
 
 
 def _publish(
@@ -92,6 +106,7 @@ def _publish(
     party: str,
     place: str,
     before: Callable[[ReleasePlan], None],
+    approved: Path | None,
 ) -> Published:
     dataset, fingerprint, block = read_charged(read, source, study, ledger)
     planned = ReleasePlan.of(study, len(block.rows))
@@ -114,7 +129,18 @@ def _publish(
         return Published(address, paid, str(account([paid.event], study.privacy.delta)), True)
     if receipt is None:
         before(planned)
-        receipt = ledger.spend(dataset, planned.event, request=requests[-1], purpose=purpose)
+        policy, signed = ledger.policies()[-1], []
+        if policy.approvals:
+            signed = approvals(policy, planned, dataset, party, key, requests[-1], approved)
+        receipt = ledger.spend(
+            dataset,
+            planned.event,
+            request=requests[-1],
+            purpose=purpose,
+            approvals=len(signed),
+        )
+        for number, each in enumerate(signed, 1):
+            ledger.keep(receipt, each, f"{APPROVED}{number}")
     sentence = str(account([receipt.event], study.privacy.delta))
 
     def make() -> bytes:
