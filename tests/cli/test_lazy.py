@@ -102,7 +102,12 @@ def completed(folder: Path, line: str, word: int) -> list[str]:
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
-    assert completed(tmp_path, "sudare re", 1) == ["recount", "release", "report"]
+    assert completed(tmp_path, "sudare re", 1) == [
+        "recount",
+        "release",
+        "resign",
+        "report",
+    ]
     assert completed(tmp_path, "sudare ledger o", 2) == ["open"]
     assert completed(tmp_path, "sudare release --un", 2) == ["--unattended"]
 

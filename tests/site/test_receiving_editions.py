@@ -165,7 +165,7 @@ def test_a_spend_that_nothing_came_of_pays_for_todays_release(
     with Ledger(tmp_path / "ledger.db") as ledger:
         fingerprint = ledger.fingerprint(raw_content(tmp_path / "data.csv"))
         ledger.open("a", fingerprint, 10.0, 1e-5)
-        request = _request(study, fingerprint, "Clinic A", key, edition=1)
+        request = _request(study, fingerprint, "Clinic A", key.public.fingerprint, edition=1)
         first = ledger.spend("a", charged, request=request)
         place = str(tmp_path / "releases")
         made = [

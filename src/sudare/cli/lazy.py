@@ -48,6 +48,13 @@ COMMANDS = {
         "releases",
         "Publish one private, signed release of your rows; the ledger is charged first.",
     ),
+    "approve": Listed(
+        "signing", "Approve a release as the second person, before the ledger is charged."
+    ),
+    "resign": Listed(
+        "signing",
+        "Sign a kept release again, for a lost key or a wrong name: the same numbers, at no cost.",
+    ),
     "verify": Listed(
         "releases", "Check releases: who signed, for which study, and whether the price adds up."
     ),

@@ -100,7 +100,7 @@ def trust_add(
         line = key.lstrip().startswith("{")
         found = [(name, _theirs("This" if line else key, key if line else read_text(key)))]
     else:
-        found = [(_called(each), _theirs(each, read_text(each))) for each in words]
+        found = named_keys(words)
     for name, made in found:
         ring = ring.with_key(name, made)
     write_text(trust, ring.to_toml())
@@ -142,9 +142,9 @@ def trust_remove(
     out.print(f"{trust} no longer trusts {name!r}; it holds {len(kept)} keys.")
 
 
-def _called(path: str) -> str:
-    """A party by the name of its file."""
-    return Path(path).stem
+def named_keys(files: list[str]) -> list[tuple[str, "PublicKey"]]:
+    """Public keys, each by the name of its file."""
+    return [(Path(each).stem, _theirs(each, read_text(each))) for each in files]
 
 
 def _theirs(where: str, text: str) -> "PublicKey":

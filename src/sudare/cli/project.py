@@ -37,10 +37,17 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         charged = {"data": self.data, "url": self.ledger}
         received = {"releases": [self.releases]}
         place = {"place": self.releases}
+        named = {"party": self.party, "to": self.releases}
         # Without a study, signatures and prices can be verified all the same.
         signed = own if Path(self.study).exists() else {"key": self.key, "trust": self.trust}
         return {
-            "release": own | charged | {"party": self.party, "to": self.releases},
+            "release": own | charged | named,
+            "resign": {
+                "url": self.ledger,
+                "key": self.key,
+                "party": self.party,
+                "to": self.releases,
+            },
             "verify": signed | {"places": [self.releases]},
             "explain": own,
             "describe": own | received,
@@ -49,7 +56,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "pool": {"new": own | {"party": self.party}, "run": own | charged | place},
             "ledger": {
                 "open": charged | {"study": self.study},
-                **{each: {"url": self.ledger} for each in ("show", "rekey")},
+                **{each: {"url": self.ledger} for each in ("show", "policy", "rekey")},
                 "export": {"url": self.ledger, "key": self.key, "party": self.party},
             },
             "study": {"check": {"path": self.study}},

@@ -20,6 +20,7 @@ def register(ledger: typer.Typer) -> None:
     """Add these commands to those of the ledger."""
     ledger.command("export")(export)
     ledger.command("check")(check)
+    ledger.command("policy")(policy)
 
 
 def export(
@@ -122,3 +123,40 @@ def check(
     out.print(f"Every link holds; the prices are {caps}. {by}. Last link: {found.link[:16]}")
     if over:
         raise typer.Exit(REFUSED)
+
+
+def policy(
+    approvals: Annotated[
+        int | None, typer.Option(help="How many must approve a release before it is charged.")
+    ] = None,
+    approver: Annotated[
+        list[str] | None,
+        typer.Option(help="A public key of one who may, in a file that is called after them."),
+    ] = None,
+    url: LedgerUrl = "ledger.db",
+    as_json: AsJson = False,
+) -> None:
+    """Show, or set, whose approval a release needs before the ledger is charged.
+
+    What it was before stays on record, and 'sudare ledger export' shows all of it.
+
+    [bold]Example:[/bold] sudare ledger policy --approvals 1 --approver "Dr Mori.pub"
+    """
+    from sudare.cli.people import named_keys
+    from sudare.cli.setup import read_ledger
+    from sudare.ledger import Ledger, Policy
+
+    read_ledger(url)  # refuses where there is none
+    with Ledger(url) as book:
+        if approvals is not None or approver:
+            keys = {name: key.to_text() for name, key in named_keys(approver or [])}
+            book.set_policy(Policy(1 if approvals is None else approvals, keys))
+        found = book.policies()[-1]
+    if as_json:
+        print_json({"approvals": found.approvals, "approvers": sorted(found.approvers)})
+        return
+    if found.approvals == 0:
+        out.print("Releases need nobody's approval.")
+        return
+    names = ", ".join(found.approvers)
+    out.print(f"Since {found.moment[:16]} (UTC) a release needs {found.approvals} of: {names}.")

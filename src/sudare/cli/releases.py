@@ -3,6 +3,8 @@
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +31,7 @@ from sudare.foundations.privacy import account
 if TYPE_CHECKING:
     from sudare.site import ReleasePlan
 
-REFUSED = 3
+REFUSED, WAITING = 3, 4
 
 
 def register(app: typer.Typer) -> None:
@@ -53,6 +55,9 @@ def release(
         bool, typer.Option("--preview", help="Read no row: show what would be released.")
     ] = False,
     rows: Annotated[int, typer.Option(help="With --preview: how many rows you have.")] = 1000,
+    approvals: Annotated[
+        Path, typer.Option(help="Folder of approvals, if the ledger's policy asks for some.")
+    ] = Path("approvals"),
     unattended: Unattended = False,
     as_json: AsJson = False,
 ) -> None:
@@ -80,8 +85,8 @@ def release(
         )
     if not unattended:
         tell_reading(data, described)
-    with Ledger(url) as book:
-        common: dict[str, Any] = {"party": party, "place": to}
+    with Ledger(url) as book, _approval_needed():
+        common: dict[str, Any] = {"party": party, "place": to, "approved": approvals}
         if unattended:
             # A library's warning about some numbers would tell of them; so would a stage.
             with warnings.catch_warnings(action="ignore"), on_interrupt(lambda: AGAIN):
@@ -108,6 +113,18 @@ def release(
     again = " (it existed: nothing new was spent)" if done.repeated else ""
     out.print(f"Released to {done.address}{again}.")
     out.print(done.sentence)
+
+
+@contextmanager
+def _approval_needed() -> Iterator[None]:
+    """Waiting for a second person is no mistake: it ends with a code of its own."""
+    from sudare import site
+
+    try:
+        yield
+    except site.ApprovalNeeded as waiting:
+        err.print(str(waiting), style="yellow", soft_wrap=True)
+        raise typer.Exit(WAITING) from None
 
 
 def _warn(planned: "ReleasePlan") -> None:

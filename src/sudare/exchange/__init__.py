@@ -11,6 +11,7 @@ from sudare.exchange._envelope import (
     open_signed,
     seal_release,
     sign,
+    unverified,
 )
 from sudare.exchange._keys import (
     Keyring,
@@ -48,4 +49,5 @@ __all__ = [
     "seal_release",
     "sign",
     "subfolders",
+    "unverified",
 ]

@@ -124,6 +124,16 @@ def open_release(data: bytes, trusted: Keyring, study: str | None = None) -> Tru
     return Trusted(signer=opened.name, fingerprint=opened.fingerprint, signed=signed)
 
 
+def unverified(data: bytes) -> tuple[SignedRelease, str]:
+    """What a release says, and whose key it names: for bytes that are vouched for otherwise, as
+    those that one's own ledger kept are."""
+    signer = _claimed_signer(data, FORMAT, "release")
+    try:
+        return _parse(_base64(data.split(b".")[1])), signer
+    except (ValueError, IndexError):
+        raise ReleaseInvalid("This is not a signed release") from None
+
+
 class Opened(NamedTuple):
     """What somebody trusted signed."""
 

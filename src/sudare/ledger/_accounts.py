@@ -8,6 +8,9 @@ from sudare.foundations import checks, privacy
 from sudare.foundations.privacy import Event, Guarantee
 from sudare.ledger import _filters as filters
 
+APPROVED = "approval-"
+"""How the parts are called in which approvals are kept."""
+
 
 class BudgetExceeded(checks.PrivacyError):
     """The spend would go over the cap; it was refused, and nothing was charged."""
@@ -60,6 +63,11 @@ class Recorded(NamedTuple):
     purpose: str
     kept: dict[str, str]
     """SHA-256 of what was kept under it, by the name of the part; "" names the release itself."""
+
+    @property
+    def released(self) -> bool:
+        """Whether something was made of it; an approval is none."""
+        return any(not part.startswith(APPROVED) for part in self.kept)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,22 @@ from sudare.ledger import _chain as chain
 from sudare.ledger import _filters as filters
 from sudare.ledger import _keys as keys
 from sudare.ledger import _marks as marks
-from sudare.ledger._accounts import Account, BudgetExceeded, Entry, Receipt, Recorded
+from sudare.ledger._accounts import (
+    APPROVED,
+    Account,
+    BudgetExceeded,
+    Entry,
+    Receipt,
+    Recorded,
+)
 from sudare.ledger._databases import Database, LedgerError, Transaction, connect
+from sudare.ledger._policy import (
+    Policy,
+    add_policy,
+    check_approvals,
+    policies,
+    renew_policy,
+)
 from sudare.storage.files import replace_file
 
 _VERSION, _UNKEYED = "2", "1"
@@ -174,11 +188,18 @@ class Ledger:
             return self._account(step, dataset)
 
     def spend(
-        self, dataset: str, event: Event, *, request: str | None = None, purpose: str = ""
+        self,
+        dataset: str,
+        event: Event,
+        *,
+        request: str | None = None,
+        purpose: str = "",
+        approvals: int = 0,
     ) -> Receipt:
         """Charge an event, durably, before any noise is drawn for it; or refuse.
 
         `request` names the release it is for: asked again, the first receipt comes back.
+        `approvals` says how many approvers of the ledger's policy have signed it.
         """
         request = secrets.token_hex(16) if request is None else request
         if not (request.strip() and request.isprintable() and purpose.isprintable()):
@@ -192,6 +213,7 @@ class Ledger:
             if before:
                 receipt = _repeat(before[0], dataset, event, request)
             else:
+                check_approvals(self._policies(step)[-1], approvals)
                 _check_budget(account, event)
                 keys.check_writable(self._key_path)
                 receipt = self._enter(step, dataset, event, request, purpose)
@@ -199,6 +221,18 @@ class Ledger:
             f"the spend is on record: ask again for request {request!r}, it is charged once"
         )
         return receipt
+
+    def policies(self) -> list[Policy]:
+        """What this ledger has asked for before a spend, oldest first; the last one holds."""
+        with self._database.transaction() as step:
+            self._verify(step)
+            return self._policies(step)
+
+    def set_policy(self, policy: Policy) -> Policy:
+        """Ask for approvals from now on; what was asked for before stays on record."""
+        with self._database.transaction() as step:
+            self._verify(step)
+            return add_policy(step, self._key(), policy)
 
     def check_room(self, dataset: str, event: Event) -> None:
         """Refuse as `spend` would, if it would; nothing is charged."""
@@ -306,6 +340,9 @@ class Ledger:
         """Read anew each time: another process may have moved the mark, or given a new key."""
         return keys.require_key(self._key_path)
 
+    def _policies(self, step: Transaction) -> list[Policy]:
+        return [Policy(), *policies(chain.meta(step), self._key())]
+
     def _verify(self, step: Transaction) -> keys.Mark:
         return chain.verify(step, self._key(), self._key_path)
 
@@ -327,7 +364,8 @@ class Ledger:
             for number, event, purpose, moment, released in step.rows(
                 "SELECT number, event, purpose, moment, "
                 "EXISTS (SELECT 1 FROM ledger_releases r WHERE r.request = e.request) OR "
-                "EXISTS (SELECT 1 FROM ledger_parts p WHERE p.request = e.request) "
+                "EXISTS (SELECT 1 FROM ledger_parts p WHERE p.request = e.request "
+                f"AND substr(p.part, 1, {len(APPROVED)}) <> '{APPROVED}') "
                 "FROM ledger_events e WHERE dataset = ? ORDER BY number",
                 dataset,
             )
@@ -394,6 +432,7 @@ def rekey(url: str | Path) -> chain.Anchor:
             key = keys.succeeding(path)
             chain.add_anchor(step, key, _soundness(step, path))
             chain.verify(step, key, path)
+            renew_policy(step, key)
             anchor = chain.anchors(chain.meta(step))[-1]
             before = path.read_bytes() if path.exists() else None
             keys.write_key(path, key)

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sudare.site._approving import ApprovalNeeded, ApprovalRequest, approve, read_request
     from sudare.site._blended import blend, blend_unattended
     from sudare.site._crate import write_crate
     from sudare.site._describing import (
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
     from sudare.site._record import Record, read_record, write_record
     from sudare.site._releasing import Published, publish, publish_unattended
     from sudare.site._report import render
+    from sudare.site._resigning import resign
 
 __all__ = [
     "CSV_HEADER",
     "CSV_HEADER_ESTIMATES",
     "TERMS_HEADER",
     "WORDS",
+    "ApprovalNeeded",
+    "ApprovalRequest",
     "Checked",
     "Described",
     "Estimated",
@@ -60,6 +64,7 @@ __all__ = [
     "Record",
     "ReleasePlan",
     "Story",
+    "approve",
     "blend",
     "blend_unattended",
     "collect",
@@ -80,10 +85,12 @@ __all__ = [
     "publish",
     "publish_unattended",
     "read_record",
+    "read_request",
     "render",
     "render_description",
     "render_estimate",
     "seconds_needed",
+    "resign",
     "shown",
     "shown_interval",
     "table_lines",
@@ -97,6 +104,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "_approving": ("ApprovalNeeded", "ApprovalRequest", "approve", "read_request"),
     "_blended": ("blend", "blend_unattended"),
     "_crate": ("write_crate",),
     "_describing": (
@@ -125,6 +133,7 @@ _LATER = {
     "_receiving": ("Checked", "collect", "verify"),
     "_record": ("Record", "read_record", "write_record"),
     "_releasing": ("Published", "publish", "publish_unattended"),
+    "_resigning": ("resign",),
     "_report": ("render",),
 }
 

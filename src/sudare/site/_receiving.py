@@ -5,6 +5,7 @@ are imported when it comes to that: a signature and a price are checked without.
 """
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -114,7 +115,8 @@ def _results_of_pools(place: str) -> list[str]:
 
 
 def _latest_only(found: list[Checked]) -> list[Checked]:
-    """A later release of a signer replaces the earlier: never both."""
+    """A later release of a signer replaces the earlier, and the same numbers that were signed again
+    by whomever (a lost key, a wrong name) replace those before: never both."""
     latest: dict[str, Checked] = {}
     for each in found:
         if each.trusted is None:
@@ -122,7 +124,22 @@ def _latest_only(found: list[Checked]) -> list[Checked]:
         rival = latest.get(each.trusted.fingerprint)
         if rival is None or _moment(each) > _moment(rival):
             latest[each.trusted.fingerprint] = each
-    return [_unless_replaced(each, latest) for each in found]
+    found = [_unless_replaced(each, latest) for each in found]
+    newest: dict[bytes, Checked] = {}
+    for each in sorted((each for each in found if each.trusted is not None), key=_moment):
+        newest[_numbers(each)] = each
+    used = {id(each) for each in newest.values()}
+    why = "the same numbers, signed again since: the later file is used"
+    return [
+        each if each.trusted is None or id(each) in used else Checked(each.address, None, why)
+        for each in found
+    ]
+
+
+def _numbers(checked: Checked) -> bytes:
+    """A digest of what was released, whatever its party calls itself."""
+    nameless = msgspec.structs.replace(_release(checked), party="anybody")
+    return hashlib.sha256(msgspec.json.encode(nameless)).digest()
 
 
 def _unless_replaced(each: Checked, latest: dict[str, Checked]) -> Checked:

@@ -17,7 +17,7 @@ from typing import Any
 from sudare import __version__
 from sudare.exchange import Keyring, ReleaseInvalid, SigningKey, open_signed, sign
 from sudare.foundations import checks, privacy
-from sudare.ledger import Account, Entry, Ledger
+from sudare.ledger import APPROVED, Account, Entry, Ledger
 from sudare.storage.files import read_text
 
 FORMAT = "sudare-record/1"
@@ -63,6 +63,11 @@ def write_record(ledger: Ledger, key: SigningKey | None = None, log: Path | None
     lines += [
         {"kind": "key", "moment": each.moment, "after": each.entries, "reason": each.reason.value}
         for each in ledger.anchors()
+    ]
+    lines += [
+        {"kind": "policy", "moment": each.moment, "approvals": each.approvals}
+        | {"approvers": each.approvers}
+        for each in ledger.policies()[1:]
     ]
     for entry in ledger.record():
         receipt = entry.receipt
@@ -148,8 +153,9 @@ def _understood(lines: list[dict[str, Any]], link: str, signer: str | None) -> R
             raise checks.InvalidInput(f"Entry {count} is missing, or belongs to no data set")
         (event,) = privacy.decode(json.dumps([line["event"]]).encode())
         kept = dict(line["kept"])
+        released = any(not part.startswith(APPROVED) for part in kept)
         entries[line["dataset"]].append(
-            Entry(count, event, str(line["purpose"]), str(line["moment"]), bool(kept))
+            Entry(count, event, str(line["purpose"]), str(line["moment"]), released)
         )
         receipts.add(str(line["receipt"]))
         digests |= {str(digest) for digest in kept.values()}

@@ -22,11 +22,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sudare.exchange import Certificate, SigningKey, file_name, put, seal_release
+from sudare.exchange import (
+    Certificate,
+    SigningKey,
+    file_name,
+    put,
+    seal_release,
+    unverified,
+)
 from sudare.foundations import checks
 from sudare.foundations.privacy import ApproximateEvent, Event, Guarantee, PureEvent, account
-from sudare.ledger import Ledger, Receipt
+from sudare.ledger import APPROVED, Ledger, Receipt
 from sudare.releases import LearnerRelease, MomentsRelease, Release
+from sudare.site._approving import approvals
 from sudare.site._identity import NO_BUDGET, recognised, remember
 from sudare.site._plan import EDITION, SIGNS, ReleasePlan, make_learner
 from sudare.study import Block, Study, raw_content, read_every_row, read_table
@@ -46,6 +54,10 @@ class Published:
     """It existed already; nothing new was drawn or spent."""
 
 
+def _nothing(planned: ReleasePlan) -> None:
+    """What is done before a spend, unless something else is asked for."""
+
+
 def publish(
     source: Any,
     study: Study,
@@ -54,18 +66,27 @@ def publish(
     *,
     party: str,
     place: str,
-    before: Callable[[ReleasePlan], None] = lambda planned: None,
+    before: Callable[[ReleasePlan], None] = _nothing,
+    approved: Path | None = None,
 ) -> Published:
     """Make, sign and write this party's release; asked again, write the same one again.
 
     `before` is called once all is ready and before anything is spent, with what is going to be
     spent on; if it raises, nothing was. It is not called for a release that has been paid for.
+    `approved` is the folder of approvals, for a ledger whose policy asks for them.
     """
-    return _publish(read_table, source, study, ledger, key, party, place, before)
+    return _publish(read_table, source, study, ledger, key, party, place, before, approved)
 
 
 def publish_unattended(
-    source: Any, study: Study, ledger: Ledger, key: SigningKey, *, party: str, place: str
+    source: Any,
+    study: Study,
+    ledger: Ledger,
+    key: SigningKey,
+    *,
+    party: str,
+    place: str,
+    approved: Path | None = None,
 ) -> Published:
     """The same, whatever the rows hold: what does not fit the study becomes public constants.
 
@@ -73,7 +94,7 @@ def publish_unattended(
     number of rows that were opened in the ledger (`sudare.study.read_every_row`). From data that
     fit, it makes the release that `publish` makes.
     """
-    return _publish(read_every_row, source, study, ledger, key, party, place, lambda planned: None)
+    return _publish(read_every_row, source, study, ledger, key, party, place, _nothing, approved)
 
 
 def _publish(
@@ -85,13 +106,14 @@ def _publish(
     party: str,
     place: str,
     before: Callable[[ReleasePlan], None],
+    approved: Path | None,
 ) -> Published:
     dataset, fingerprint, block = read_charged(read, source, study, ledger)
     planned = ReleasePlan.of(study, len(block.rows))
     _rehearse(planned, party, key)
     try_place(place)
     # What an earlier version released stands: a second draw would be a second spend.
-    requests = [_request(study, fingerprint, party, key, edition) for edition in (1, EDITION)]
+    requests = _requests(study, fingerprint, party, key.public.fingerprint)
     kept = next((each for each in requests if ledger.kept(each) is not None), None)
     receipt, purpose = ledger.receipt(kept or requests[0]), f"release for study {study.name}"
     if kept is None and receipt is not None and not _pays_for(receipt.event, planned):
@@ -99,9 +121,26 @@ def _publish(
             f" (entry {receipt.number} was for it, of an earlier version; nothing came of it)"
         )
         receipt = None
+    if receipt is None and (
+        again := _signed_again(ledger, dataset, study, fingerprint, party, key)
+    ):
+        paid, data = again
+        address = put(place, file_name(party, data), data)
+        return Published(address, paid, str(account([paid.event], study.privacy.delta)), True)
     if receipt is None:
         before(planned)
-        receipt = ledger.spend(dataset, planned.event, request=requests[-1], purpose=purpose)
+        policy, signed = ledger.policies()[-1], []
+        if policy.approvals:
+            signed = approvals(policy, planned, dataset, party, key, requests[-1], approved)
+        receipt = ledger.spend(
+            dataset,
+            planned.event,
+            request=requests[-1],
+            purpose=purpose,
+            approvals=len(signed),
+        )
+        for number, each in enumerate(signed, 1):
+            ledger.keep(receipt, each, f"{APPROVED}{number}")
     sentence = str(account([receipt.event], study.privacy.delta))
 
     def make() -> bytes:
@@ -219,11 +258,33 @@ def _certify(planned: ReleasePlan, receipt: Receipt) -> Certificate:
     )
 
 
-def _request(
-    study: Study, fingerprint: str, party: str, key: SigningKey, edition: int = EDITION
-) -> str:
+def _signed_again(
+    ledger: Ledger, dataset: str, study: Study, fingerprint: str, party: str, key: SigningKey
+) -> tuple[Receipt, bytes] | None:
+    """What was signed again under this name and key, of a release of these data and this study."""
+    from sudare.site._resigning import part_name  # it calls this module
+
+    for each in ledger.record():
+        request = each.receipt.request
+        part = part_name(request, party, key)
+        if each.receipt.dataset == dataset and part in each.kept:
+            first, data = ledger.kept(request), ledger.kept(request, part)
+            assert first is not None
+            assert data is not None
+            signed, signer = unverified(first)
+            if request in _requests(study, fingerprint, signed.release.party, signer):
+                return each.receipt, data
+    return None
+
+
+def _requests(study: Study, fingerprint: str, party: str, signer: str) -> list[str]:
+    """The names of this one release, of the first edition of calibrations to today's."""
+    return [_request(study, fingerprint, party, signer, each) for each in (1, EDITION)]
+
+
+def _request(study: Study, fingerprint: str, party: str, signer: str, edition: int) -> str:
     """The name of this one release: study, data, party, signer and calibrations."""
-    parts = [study.digest(), fingerprint, party, key.public.fingerprint]
+    parts = [study.digest(), fingerprint, party, signer]
     if edition > 1:  # the first one went without saying
         parts.append(f"edition {edition}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
