@@ -12,6 +12,7 @@ part of the key derivation, so that no two uses ever share one.
 
 import hashlib
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import msgspec
@@ -85,10 +86,7 @@ def masked(steps: Sequence[int], mask: Words) -> Words:
 
 def add_up(vectors: Sequence[Words]) -> NDArray[np.int64]:
     """The sum of all vectors, modulo 2⁶⁴, as numbers from −2⁶³ on."""
-    total = np.zeros_like(vectors[0])
-    for vector in vectors:
-        total = total + vector
-    return total.view(np.int64)
+    return reduce(np.add, vectors).view(np.int64)
 
 
 def is_proper(public: bytes) -> bool:
