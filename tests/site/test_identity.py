@@ -162,7 +162,8 @@ def test_other_people_are_opened_without_a_word(tmp_path: Path) -> None:
 
 def test_unattended_only_the_bytes_count(tmp_path: Path) -> None:
     data = opened(tmp_path)
-    out, key = {"party": "A", "place": str(tmp_path / "out")}, new_key()
+    out: Any = {"party": "A", "place": str(tmp_path / "out")}
+    key = new_key()
     same, near = newline(data, tmp_path / "n.csv"), changed(data, tmp_path / "near.csv", 1)
     said = set()
     with Ledger(tmp_path / "a.db") as ledger:
