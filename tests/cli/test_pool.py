@@ -104,7 +104,8 @@ def test_a_pool_of_counts(tmp_path: Path) -> None:
     (a.folder / "pool.toml").unlink()
     new = command(a.folder, "pool", "new", "--kind", "poisson", "--colluders", "0")
     assert new.code == 0
-    assert "two steps towards a model the rest" in new.out.replace("\n", " ")
+    assert "two steps towards a model the rest" in " ".join(new.out.split())
+    assert "runs 'sudare pool DATA' at least 4 times, or once with --watch" in new.out
     for desk in made[1:]:
         (desk.folder / "pool.toml").write_text((a.folder / "pool.toml").read_text())
     codes: list[int] = []
@@ -114,7 +115,10 @@ def test_a_pool_of_counts(tmp_path: Path) -> None:
     told = json.loads(pool(a, "people.csv", "--json").out)
     verified = command(a.folder, "verify", told["address"], "--study", "study.toml")
     assert verified.code == 0
-    assert "most_count" in command(a.folder, "explain", told["address"]).out
+    explained = command(a.folder, "explain", told["address"]).out
+    assert "most_count" in explained
+    # Everything that its three sessions sum is in the file.
+    assert "released 29 numbers" in " ".join(explained.split())
     blended = command(
         a.folder, "blend", "people.csv", "--releases", told["address"], "--party", "Clinic A"
     )
@@ -172,6 +176,10 @@ def test_watching_until_it_is_done(made: list[Desk]) -> None:
     assert codes == [0, 0]
     assert watching.returncode == 0, err
     assert "Done: one release" in out
+    # It looks many times, and says what it waits for once.
+    waited = [line for line in err.splitlines() if "waiting for" in line]
+    assert waited
+    assert len(waited) == len(set(waited))
 
 
 def test_stopping_it_says_where_it_stands(

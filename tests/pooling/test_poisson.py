@@ -306,6 +306,7 @@ class TestPlan:
             ({"most_count": 0}, "most_count"),
             ({"most_count": 10**9}, "most_count"),
             ({"kind": "moments", "contract": pools.CLASSES}, "two classes"),
+            ({"kind": "logistic"}, "'moments', 'poisson', or 'gradients'"),
         ],
     )
     def test_what_is_refused(self, changed: dict[str, Any], reason: str) -> None:

@@ -197,12 +197,15 @@ def pool_run(
             def state() -> str:
                 return AGAIN if unattended else f"{charged()} {pool.status().sentence}"
 
+            told = None
             with on_interrupt(state):
                 while True:
                     found = take_part(data, pool, book, signing, home=plan.absolute().parent)
                     if not watch or found.state == "done":
                         break
-                    err.print(found.sentence, style="dim")
+                    if found.sentence != told:
+                        told = found.sentence
+                        err.print(told, style="dim", soft_wrap=True)
                     time.sleep(every)
     except PoolInvalid as problem:
         err.print(Text.assemble(("Refused:", "red"), f" {problem}"), soft_wrap=True)
@@ -318,6 +321,12 @@ def _show_preview(terms: "PoolTerms") -> None:
         f"{terms.noise_std:.3g} (in their own units); {gain}. No row was read.",
         soft_wrap=True,
     )
+    if len(terms.sessions) > 1:
+        out.print(
+            f"Everybody runs 'sudare pool DATA' at least {len(terms.sessions) + 1} times, or once "
+            "with --watch. All of it is charged with the first answer.",
+            soft_wrap=True,
+        )
     table = Table("if so many are honest", f"ε (δ = {plan.delta:g})", "")
     for each in terms.curve:
         notes = []

@@ -196,8 +196,10 @@ def explain(
         print_json(_checked_dict(checked) | claimed)
         return
     signer = "each of them" if pooled else repr(checked.trusted.signer)
+    # A pool's sessions are all in its file, whatever is blended of them.
+    numbers = certificate.parameters.get("numbers", made.numbers) if pooled else made.numbers
     story = (
-        f" (signed by {signer}) released {made.numbers} numbers made from "
+        f" (signed by {signer}) released {numbers} numbers made from "
         f"{made.n} rows on {certificate.moment[:10]}, by {certificate.software}."
     )
     out.print(Text.assemble((made.party, "bold"), story))

@@ -105,8 +105,9 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "be honest"
             )
         if self.kind == "logistic" and self.contract.task != "classification":
+            counts = "" if self.most_count is msgspec.UNSET else "'poisson', "
             raise checks.InvalidInput(
-                "Expected kind = 'moments', or 'gradients': the target is a number"
+                f"Expected kind = 'moments', {counts}or 'gradients': the target is a number"
             )
         _check_counts(self)
         _store_as_read(self)
