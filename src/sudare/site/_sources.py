@@ -43,12 +43,13 @@ def slopes_by_source(
     contract = study.contract
     theta = made.weights_ @ made.components_
     features = study.features
-    strongest = np.argsort(-np.abs(theta[: len(features)]), kind="stable")[:_FEATURES_SHOWN]
+    real = [place for place, each in enumerate(features) if each.column]
+    strongest = sorted(real, key=lambda place: -abs(theta[place]))[:_FEATURES_SHOWN]
     with np.errstate(all="ignore"):  # a warning would be an output too
         told = list(_told(study, made, rows, targets))
     reach = 0.5 if study.task == "classification" else study.target_reach
     found = []
-    for place in strongest.tolist():
+    for place in strongest:
         unit = reach / (contract.full_norm * features[place].scale)
         found += [_slope(features[place], each, place, unit) for each in told]
     return tuple(found)
@@ -110,6 +111,7 @@ def seen_features(study: Study, made: HedgedBlend, rows: Array) -> tuple[Seen, .
     return tuple(
         _seen(study, feature, rows[:, place], sums, place, everybody)
         for place, feature in enumerate(study.features)
+        if feature.column
     )
 
 
