@@ -25,6 +25,7 @@ indicator = true
 categories = ["f", "m"]
 [columns.stage]
 categories = [1, 2, 3]
+other = 3
 missing = 2
 indicator = true
 [columns.smoker]
@@ -46,6 +47,14 @@ HEADER = ["age", "pressure", "sex", "stage", "smoker", "country"]
 
 def study(kind: str = CLASSES, scale: float = 75, more: str = "row_norm = 1.0") -> Study:
     return parse_study(COLUMNS.format(kind=kind, scale=scale, more=more, target="outcome"))
+
+
+def complete_only() -> Study:
+    """A study that learns from complete rows: nothing stands in for a gap but in one column."""
+    text = COLUMNS.format(kind=CLASSES, scale=75, more="", target="outcome")
+    for line in ("missing = 2\nindicator = true\n", "missing = true\n"):
+        text = text.replace(line, "")
+    return parse_study('incomplete = "leave out"\n' + text)
 
 
 def model(about: Study, parts: int = 3, seed: int = 1) -> Model:
@@ -84,7 +93,7 @@ def write_rows(path: Path, rows: int = 300, seed: int = 2) -> Path:
                     f"{rng.normal(55, 25):.2f}",
                     "" if gaps[0] else f"{rng.normal(140, 40):.1f}",
                     rng.choice(["f", "m"]),
-                    "" if gaps[1] else rng.choice(["1", "2", "3.0"]),
+                    "" if gaps[1] else rng.choice(["1", "2", "3.0", "4"]),
                     "NaN" if gaps[2] else rng.choice(["true", "False"]),
                     rng.choice(["NA", "DE", "Côte d'Ivoire, north"]),
                 ]

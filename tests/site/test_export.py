@@ -9,7 +9,7 @@ import pytest
 
 from sudare.site._export import ROW_NORM, TERMS_HEADER, term_rows
 from sudare.site._model import Model
-from tests.site.exported import CLASSES, NUMBER, model, study, write_rows
+from tests.site.exported import CLASSES, NUMBER, complete_only, model, study, write_rows
 
 Lines = list[dict[str, str]]
 
@@ -45,7 +45,9 @@ def value_of(line: dict[str, str], row: dict[str, str], levels: set[str]) -> flo
         assert line["missing"], "no prediction"
         text = line["missing"]
     if line["kind"] == "level":
-        return float(spelled(text) == line["level"])
+        label = spelled(text) if spelled(text) in levels else line["other"]
+        assert label, "no prediction"
+        return float(label == line["level"])
     return min(max(float(text), float(line["low"])), float(line["high"]))
 
 
@@ -105,6 +107,18 @@ def test_every_prediction_comes_out_of_the_file(kind: str, settings: Any, tmp_pa
     np.testing.assert_allclose(found, told, rtol=0, atol=1e-9 * (1 if kind == CLASSES else 30))
     assert np.std(told) > 0.01  # there was something to reproduce
     assert any(line["term"] == ROW_NORM for line in written(made)) == bool(settings)
+
+
+def test_rows_without_gaps_come_out_of_a_study_that_leaves_others_out(tmp_path: Path) -> None:
+    made, data = model(complete_only()), tmp_path / "whole.csv"
+    lines = write_rows(tmp_path / "rows.csv").read_text().splitlines()
+    whole = [line for line in lines if ",," not in line and "NaN" not in line]
+    data.write_text("\n".join(whole) + "\n")
+    assert len(whole) > 50
+    np.testing.assert_allclose(
+        by_the_file(made, data), made.predict_proba(data)[:, 1], rtol=0, atol=1e-9
+    )
+    assert made.effects()[-1].feature.startswith("country")
 
 
 def test_the_first_line_of_each_component_is_its_intercept() -> None:

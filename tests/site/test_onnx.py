@@ -12,7 +12,7 @@ from sudare import site
 from sudare.foundations.checks import InvalidInput
 from sudare.site._model import Model
 from sudare.study import parse_study
-from tests.site.exported import CLASSES, HEADER, NUMBER, model, study, write_rows
+from tests.site.exported import CLASSES, HEADER, NUMBER, complete_only, model, study, write_rows
 
 
 def inputs(data: Path) -> dict[str, Any]:
@@ -52,6 +52,19 @@ def test_classes_come_out_of_the_graph(settings: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(chance[:, 0], told, rtol=0, atol=1e-12)
     assert label[:, 0].tolist() == [str(each) for each in made.predict(data)]
     assert np.std(told) > 0.01
+
+
+def test_rows_without_gaps_come_out_of_a_study_that_leaves_others_out(tmp_path: Path) -> None:
+    made, data = model(complete_only()), tmp_path / "whole.csv"
+    lines = write_rows(tmp_path / "rows.csv").read_text().splitlines()
+    whole = [line for line in lines if ",," not in line and "NaN" not in line]
+    data.write_text("\n".join(whole) + "\n")
+    _, chance = run(made, inputs(data))
+    told = made.predict_proba(data)[:, 1]
+    np.testing.assert_allclose(chance[:, 0], told, rtol=0, atol=1e-12)
+    label, chance = run(made, inputs(tmp_path / "rows.csv"))
+    assert (label[np.isnan(chance)] == "").all()
+    assert np.isnan(chance).sum() > 50
 
 
 def test_numbers_come_out_of_the_graph(tmp_path: Path) -> None:

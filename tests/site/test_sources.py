@@ -6,7 +6,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from sudare import site
-from sudare.blending import HedgedBlend, receive
+from sudare.blending import HedgedBlend
 from sudare.exchange import new_key
 from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
@@ -116,7 +116,7 @@ def test_each_source_says_what_it_honestly_can(sources) -> None:
 
 def test_who_has_a_category_is_counted(sources) -> None:
     study, made, own = sources
-    age, sex, dull, sharp = seen_features(study, made.received_, read_table(own, study).rows)
+    age, sex, dull, sharp = seen_features(study, made, read_table(own, study).rows)
     assert (age.varies, age.own, age.others) == (True, None, None)
     assert sex.own == (own["sex"] == "m").sum()
     assert (dull.own, sharp.own, dull.varies) == (0, 0, False)
@@ -137,8 +137,11 @@ def test_who_has_a_category_is_counted(sources) -> None:
 def test_coefficients_do_not_tell_who_has_a_category(sources) -> None:
     study, made, own = sources
     (learnt,) = [each for each in made.releases if each.party == "Learnt"]
-    found = receive([learnt], study.contract)
-    age, _, dull, _ = seen_features(study, found, read_table(own, study).rows)
+    block = read_table(own, study)
+    assert block.targets is not None
+    alone = HedgedBlend([learnt], contract=study.contract)
+    alone.fit(block.rows, np.where(block.targets > 0, "yes", "no"))
+    age, _, dull, _ = seen_features(study, alone, block.rows)
     assert (dull.varies, dull.others, dull.of, age.of) == (False, None, 4000, 4000)
 
 
@@ -165,5 +168,5 @@ def test_shortened_rows_cannot_be_counted(sources) -> None:
     assert (study.may_shorten, narrow.may_shorten) == (False, True)
     smaller = parse_study(TEXT + "row_norm = 0.8")
     assert smaller.may_shorten  # three columns of four features: up to √¾ long
-    seen = seen_features(narrow, made.received_, read_table(own, narrow).rows)
+    seen = seen_features(narrow, made, read_table(own, narrow).rows)
     assert [each.others for each in seen] == [None] * 4

@@ -15,6 +15,7 @@ from sudare.estimation._description import (
     describe,
 )
 from sudare.estimation._forms import NoisySums
+from sudare.estimation._lines import Line, least_squares
 from sudare.estimation._models import estimate_linear, estimate_session
 from sudare.estimation._sites import estimate_sites
 from sudare.estimation._summaries import Summaries
@@ -27,6 +28,7 @@ __all__ = [
     "Description",
     "Family",
     "LevelSummary",
+    "Line",
     "Model",
     "NoisySums",
     "NumberSummary",
@@ -39,4 +41,5 @@ __all__ = [
     "estimate_linear",
     "estimate_session",
     "estimate_sites",
+    "least_squares",
 ]

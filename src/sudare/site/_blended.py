@@ -133,7 +133,7 @@ def _blended(
         parties=parties,
         refusals=tuple(refusals),
         slopes=slopes_by_source(study, made, block.rows, block.targets),
-        seen=seen_features(study, made.received_, block.rows),
+        seen=seen_features(study, made, block.rows),
         assessment=_assess(study, block.rows, targets, made),
     )
     progress("blending", 2, 2)

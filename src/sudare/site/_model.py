@@ -222,6 +222,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             )
         ]
         for place, feature in enumerate(self.study.features):
+            if not feature.column:  # a mark of incomplete rows: those that are predicted have none
+                continue
             effect = sum(weight * made.coefficients[place] for weight, made in terms)
             found.append(
                 Effect(

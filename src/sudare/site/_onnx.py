@@ -8,6 +8,7 @@ an empty text: a graph cannot refuse one row.
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 from numpy.typing import NDArray
@@ -163,7 +164,7 @@ def _category(graph: _Graph, name: str, column: Categories, features: list[Featu
         domain="ai.onnx.ml",
         keys_strings=list(keys),
         values_int64s=list(keys.values()),
-        default_int64=many + 1,
+        default_int64=many + 1 if column.other is msgspec.UNSET else keys[label_text(column.other)],
     )
     flat = graph.node("Reshape", codes, graph.constant(np.array([-1])))
     return _scaled(graph, graph.node("Gather", graph.constant(table), flat, axis=0), features)
@@ -194,7 +195,9 @@ def _scores(graph: _Graph, model: Model, encoded: str) -> str:
         norm = graph.constant(study.privacy.row_norm)
         longer = graph.node("Max", graph.node("Sqrt", squares), norm)
         encoded = graph.node("Mul", encoded, graph.node("Div", norm, longer))
-    scores = graph.node("MatMul", encoded, graph.constant(theta[: contract.features]))
+    # Not the mark of incomplete rows: a row that has a prediction is complete.
+    real = [place for place, each in enumerate(study.features) if each.column]
+    scores = graph.node("MatMul", encoded, graph.constant(theta[real]))
     if contract.constant > 0:
         levels = contract.constant * theta[-1:]
         scores = graph.node("Add", scores, graph.constant(levels))

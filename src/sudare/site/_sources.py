@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sudare.blending import HedgedBlend, Received
-from sudare.releases import Contract
+from sudare.blending import HedgedBlend
+from sudare.estimation import NoisySums
+from sudare.releases import Release
 from sudare.site._model import HIDDEN, Kind, Seen, Slope
-from sudare.site._slopes import Slopes, Sums, line_through, own_slopes
+from sudare.site._slopes import Slopes, line_through, own_slopes, slopes_of_sums
 from sudare.study import Feature, Study
 
 Array = NDArray[np.float64]
@@ -42,12 +43,13 @@ def slopes_by_source(
     contract = study.contract
     theta = made.weights_ @ made.components_
     features = study.features
-    strongest = np.argsort(-np.abs(theta[: len(features)]), kind="stable")[:_FEATURES_SHOWN]
+    real = [place for place, each in enumerate(features) if each.column]
+    strongest = sorted(real, key=lambda place: -abs(theta[place]))[:_FEATURES_SHOWN]
     with np.errstate(all="ignore"):  # a warning would be an output too
-        told = list(_told(made, contract, rows, targets))
+        told = list(_told(study, made, rows, targets))
     reach = 0.5 if study.task == "classification" else study.target_reach
     found = []
-    for place in strongest.tolist():
+    for place in strongest:
         unit = reach / (contract.full_norm * features[place].scale)
         found += [_slope(features[place], each, place, unit) for each in told]
     return tuple(found)
@@ -68,8 +70,8 @@ def _slope(feature: Feature, told: _Told, place: int, unit: float) -> Slope:
     )
 
 
-def _told(made: HedgedBlend, contract: Contract, rows: Array, targets: Array) -> Iterator[_Told]:
-    received = made.received_
+def _told(study: Study, made: HedgedBlend, rows: Array, targets: Array) -> Iterator[_Told]:
+    received, contract = made.received_, study.contract
     own = contract.rows(rows) / contract.full_norm
     if contract.classes is not None:
         mixed = 2 * made.predict_proba(rows)[:, 1] - 1
@@ -78,22 +80,13 @@ def _told(made: HedgedBlend, contract: Contract, rows: Array, targets: Array) ->
     yield _Told("blend", "blend", _without_interval(line_through(own, mixed)), SHRUNK)
     slopes, scatter = own_slopes(own, targets)
     yield _Told("own rows", "own", slopes, UNSETTLED)
-    held = received.moments
-    sums = [sums_of(received, place) for place in range(len(held))]
-    squares = [_squares(received, place) for place in range(len(held))]
-    if len(sums) > 1:
-        whole = Sums(
-            np.sum([each.cross for each in sums], axis=0),
-            np.sum([each.gram for each in sums], axis=0),
-            sum(each.n for each in sums),
-            float(np.sqrt(sum(each.noise_std**2 for each in sums))),
-            sum(each.square for each in sums),
-        )
-        known = [each for each in squares if each is not None]
-        total = sum(known) if len(known) == len(squares) else None
-        yield _Told("all releases together", "together", whole.slopes(total, scatter), HIDDEN)
-    for party, each, square in zip(held.parties, sums, squares, strict=True):
-        yield _Told(party, "party", each.slopes(square, scatter), HIDDEN)
+    kept = _of_sums(made)
+    if len(kept) > 1:
+        whole = slopes_of_sums(NoisySums.of(kept), study, scatter)
+        yield _Told("all releases together", "together", whole, HIDDEN)
+    for release in kept:
+        alone = slopes_of_sums(NoisySums.of([release]), study, scatter)
+        yield _Told(release.party, "party", alone, HIDDEN)
     for party, theta in zip(received.learners.parties, received.learners.coefficients, strict=True):
         scores = contract.full_norm * own @ theta
         outputs = 2 * expit(scores) - 1 if contract.classes is not None else np.clip(scores, -1, 1)
@@ -104,45 +97,41 @@ def _without_interval(values: Array) -> Slopes:
     return Slopes(values, np.full_like(values, np.nan))
 
 
-def sums_of(received: Received, place: int) -> Sums:
-    """One of the releases of sums that were received."""
-    held, contract = received.moments, received.contract
-    n = int(held.n[place])
-    constant = contract.constant / contract.full_norm
-    noise = float(held.noise_std[place])
-    return Sums(held.cross[place], held.gram[place], n, noise, n * constant**2)
+def _of_sums(made: HedgedBlend) -> list[Release]:
+    """Releases of sums that were not dropped, in the order of the blend."""
+    named = {release.party: release for release in made.releases}
+    return [named[party] for party in made.received_.moments.parties]
 
 
-def _squares(received: Received, place: int) -> float | None:
-    """Σy², where it is known."""
-    if received.contract.classes is not None:
-        return float(received.moments.n[place])
-    pool = received.moments.pools.get(place)
-    return None if pool is None else pool.squares
-
-
-def seen_features(study: Study, received: Received, rows: Array) -> tuple[Seen, ...]:
+def seen_features(study: Study, made: HedgedBlend, rows: Array) -> tuple[Seen, ...]:
     """Of each feature, whether own rows differ in it, and who has a category at all."""
-    sums = [sums_of(received, place) for place in range(len(received.moments))]
+    received, kept = made.received_, _of_sums(made)
+    sums = NoisySums.of(kept) if kept else None
     everybody = int(received.moments.n.sum() + received.learners.n.sum())
     return tuple(
         _seen(study, feature, rows[:, place], sums, place, everybody)
         for place, feature in enumerate(study.features)
+        if feature.column
     )
 
 
 def _seen(
-    study: Study, feature: Feature, values: Array, sums: list[Sums], place: int, everybody: int
+    study: Study,
+    feature: Feature,
+    values: Array,
+    sums: NoisySums | None,
+    place: int,
+    everybody: int,
 ) -> Seen:
     varies = bool(values.min() < values.max())
     if feature.category is None and feature.name == feature.column:
         return Seen(feature=feature.name, varies=varies, of=everybody)
     own = int((values * feature.scale + feature.centre > 0.5).sum())
-    counted = _counted(study, feature, sums, place)
-    if counted is None:
+    counted = None if sums is None else _counted(study, feature, sums, place)
+    if counted is None or sums is None:
         return Seen(feature=feature.name, varies=varies, own=own, of=everybody)
     count, deviation = counted
-    of = sum(each.n for each in sums)
+    of = sums.n
     low, high = (min(max(count + side * 1.96 * deviation, 0.0), of) for side in (-1, 1))
     return Seen(
         feature=feature.name, varies=varies, own=own, others=count, low=low, high=high, of=of
@@ -150,17 +139,15 @@ def _seen(
 
 
 def _counted(
-    study: Study, feature: Feature, sums: list[Sums], place: int
+    study: Study, feature: Feature, sums: NoisySums, place: int
 ) -> tuple[float, float] | None:
     """How many rows have it, with the noise's standard deviation; from one entry or from two.
 
     A feature that is 0 or 1/scale is in the sums twice: beside the constant, and squared.
     """
     contract = study.contract
-    looks = []
-    n, gram = sum(each.n for each in sums), np.sum([each.gram for each in sums], axis=0)
-    noise = float(np.sqrt(sum(each.noise_std**2 for each in sums)))
-    if not sums or study.may_shorten:
+    looks, n, gram, noise = [], sums.n, sums.gram, sums.noise_std
+    if study.may_shorten:
         return None
     unit = feature.scale * contract.full_norm**2
     if contract.constant > 0:
