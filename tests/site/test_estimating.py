@@ -19,12 +19,14 @@ from sudare import site
 from sudare.estimation import Coefficient, Model, NoisySums, Term
 from sudare.exchange import Keyring
 from sudare.foundations import checks
+from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
 from sudare.pooling import NewtonStep, open_pooled
 from sudare.releases import MomentsRelease, PooledRelease
 from sudare.site._estimate_page import drawn_step, what_is_compared
-from sudare.site._estimating import Estimated
+from sudare.site._estimating import Estimated, _differences
 from sudare.study import Study, raw_content, read_table
+from tests.estimation.test_alike import pool
 from tests.site.clinics import (
     Clinic,
     classes,
@@ -433,6 +435,27 @@ def test_other_studies_and_broken_files_are_named(linear: Made) -> None:
     other = numbers(more="row_norm = 0.9\n")
     with pytest.raises(checks.InvalidInput, match="another study"):
         site.estimate_releases(linear.checked(other), other, linear.ring)
+
+
+def test_a_pool_that_was_exchanged_meanwhile_is_refused(logistic: Made, tmp_path: Path) -> None:
+    checked = logistic.checked()
+    (place,) = logistic.folder.glob("pool-*/pooled.release")
+    moved = tmp_path / "kept"
+    place.rename(moved)
+    try:
+        place.write_bytes(moved.read_bytes()[:-2])
+        with pytest.raises(checks.SudareError):
+            site.estimate_releases(checked, logistic.study, logistic.ring)
+    finally:
+        moved.replace(place)
+
+
+def test_notes_say_whether_a_pool_shows_differences() -> None:
+    rng = seeded(3)
+    (apart_note,) = _differences([pool(1.5, 0.5, rng)])
+    assert "clearly differ" in apart_note
+    (alike_note,) = _differences([pool(0.0, 3.0, rng)])
+    assert "no more than chance" in alike_note
 
 
 def hidden_model() -> Model:

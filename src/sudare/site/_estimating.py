@@ -181,10 +181,13 @@ def _from_session(
 
 def _board(checked: Checked, study: Study, keyring: Keyring) -> Board:
     """What the members of a pool signed, read and verified again for its sessions."""
+    assert checked.trusted is not None
     for address, data in get_all(checked.address, largest=LARGEST_POOLED):
         if address == checked.address:
-            return open_pooled(data, keyring, study.digest())
-    raise checks.InvalidInput(f"{checked.address} is no longer there")
+            board = open_pooled(data, keyring, study.digest())
+            if board.terms.digest == checked.trusted.fingerprint:
+                return board
+    raise checks.InvalidInput(f"{checked.address} was exchanged while it was read: try again")
 
 
 def _differences(used: Sequence[MomentsRelease]) -> Iterator[str]:
