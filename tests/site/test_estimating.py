@@ -108,9 +108,11 @@ def moments(made: Made) -> MomentsRelease:
     return pool
 
 
-def last_session(made: Made) -> NewtonStep:
+def sessions(made: Made) -> list[NewtonStep]:
+    """The last one first."""
     (file,) = made.folder.glob("pool-*/pooled.release")
-    return open_pooled(file.read_bytes(), made.ring).newton(2)
+    board = open_pooled(file.read_bytes(), made.ring)
+    return [board.newton(2), board.newton(1)]
 
 
 def noise_of(sigma: float, d: Array) -> Array:
@@ -175,18 +177,41 @@ class Expected:
 
 
 def expected_logistic(made: Made) -> Expected:
-    step, study = last_session(made), made.study
+    """Two sessions as one: shares by noise and curve where the last one alone leads."""
+    both, study = sessions(made), made.study
     constant = study.contract.constant / study.contract.full_norm
-    d: Array = np.zeros(len(step.start))
-    for _ in range(10):
+    alone, _ = solved(both[:1], [1.0], constant)
+    sizes = []
+    for step in both:
+        d = alone - step.start
         rest = curved(step, step.hessian, d, constant)
-        d = np.asarray(np.linalg.solve(step.hessian, step.score - rest / 2), dtype=np.float64)
-    rest = curved(step, step.hessian, d, constant)
-    variance = step.hessian + step.noise_std**2 * np.eye(len(d)) + 2 * np.outer(rest, rest)
-    variance += noise_of(step.hessian_noise_std, d)
-    inverse, matrix = np.linalg.inv(step.hessian), to_units(study)
-    covariance = matrix @ inverse @ variance @ inverse @ matrix.T
-    return Expected(matrix @ (step.start + d), covariance, True)
+        product = float(np.trace(noise_of(step.hessian_noise_std, d)))
+        sizes.append(len(d) * step.noise_std**2 + product + 2 * float(rest @ rest))
+    share = sizes[0] / sum(sizes)
+    assert share > 0.05
+    theta, covariance = solved(both, [1 - share, share], constant)
+    matrix = to_units(study)
+    return Expected(matrix @ theta, matrix @ covariance @ matrix.T, True)
+
+
+def solved(both: list[NewtonStep], shares: list[float], constant: float) -> tuple[Array, Array]:
+    p = len(both[0].start)
+    pairs = list(zip(both, shares, strict=True))
+    hessian = np.sum([w * step.hessian for step, w in pairs], axis=0)
+    target = np.sum([w * (step.score + step.hessian @ step.start) for step, w in pairs], axis=0)
+    noise = sum(w**2 * step.noise_std**2 for step, w in pairs)
+    theta: Array = both[0].start
+    rest = np.zeros(p)
+    for _ in range(10):
+        rest = np.sum(
+            [w * curved(step, hessian, theta - step.start, constant) for step, w in pairs], axis=0
+        )
+        before, theta = theta, np.linalg.solve(hessian, target - rest / 2)
+    variance = hessian + noise * np.eye(p) + 2 * np.outer(rest, rest)
+    for step, w in pairs:
+        variance += w**2 * noise_of(step.hessian_noise_std, before - step.start)
+    inverse = np.linalg.inv(hessian)
+    return theta, inverse @ variance @ inverse
 
 
 def expected_linear(made: Made) -> Expected:
