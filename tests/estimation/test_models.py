@@ -155,6 +155,20 @@ def test_predictions_are_those_of_the_encoded_rows() -> None:
     assert table.design @ beta == pytest.approx(expected, rel=1e-12, abs=1e-10)
 
 
+def test_without_an_intercept_the_line_still_goes_through_the_centres() -> None:
+    study = parse_study(WIDE + NUMBER + TERMS + "intercept = false\n")
+    table = Table(3000, 11, units(NUMBER))
+    rows = table.rows[:, :-1] * units(NUMBER).contract.full_norm / study.contract.full_norm
+    theta = np.array([0.5, -0.3, 0.2, 0.4])
+    y = rows @ theta + 0.02 * table.rng.standard_normal(3000)
+    sums = NoisySums(study.contract, 3000, y @ rows, rows.T @ rows, float(y @ y), 1e-7)
+    model = estimate_linear(sums, study)
+    plain, *_ = np.linalg.lstsq(rows, y, rcond=None)
+    beta = numbers(model)[0]
+    expected = study.target_middle + study.target_reach * (rows @ plain)
+    assert table.design @ beta == pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
 def test_all_columns_of_a_real_study_against_pandas() -> None:
     study, rng = people.numbers(), seeded(4)
     frame = people.people(6000, rng)

@@ -206,3 +206,36 @@ def test_a_start_that_is_far_away_makes_intervals_longer_and_then_nothing_is_tol
     assert solved(5000.0, logistic).far
     assert solved(5000.0, logistic).hidden.all()
     assert not solved(5000.0, None).far
+
+
+def test_two_sessions_are_one_with_less_noise() -> None:
+    """2,000 draws: shorter intervals than the last session's alone, and they hold as often."""
+    rng, draws, truth = seeded(7), 2000, np.array([1.0, -0.5, 0.3, 2.0])
+    root = rng.standard_normal((P, P))
+    hessian = 400 * np.eye(P) + 60 * root @ root.T
+    sampled = rng.standard_normal((draws, P)) @ np.linalg.cholesky(0.7 * hessian).T
+    sizes = 9.0 * (1 + np.eye(P))
+
+    def session(start: Array, noise_std: float, factor: float) -> Equations:
+        score = hessian @ (truth - start) + sampled
+        score = score + noise_std * rng.standard_normal((draws, P))
+        noisy = hessian + noises(factor * sizes, draws, rng)
+        return Equations(
+            start, score, noisy, noise_std**2, factor * sizes, one, PRIOR,
+            lambda scores: np.zeros_like(scores), 0.25,
+        )  # fmt: skip
+
+    last = session(np.array([0.9, -0.4, 0.3, 1.8]), 15.0, 1.0)
+    earlier = session(np.array([0.7, -0.1, 0.1, 1.5]), 22.0, 2.0)
+    alone, both = solve(last), solve(last._replace(earlier=earlier))
+    assert not both.hidden.any()
+    held = {}
+    for name, found in (("alone", alone), ("both", both)):
+        std = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
+        held[name] = (np.abs(found.theta - truth) < 1.959964 * std).mean()
+        assert held[name] == pytest.approx(0.95, abs=0.015)
+    widths = np.diagonal(both.covariance / alone.covariance, axis1=1, axis2=2) ** 0.5
+    assert 0.7 < np.median(widths) < 0.96
+    # One that is far noisier is left out.
+    useless = earlier._replace(noise_variance=1e6)
+    assert solve(last._replace(earlier=useless)).theta == pytest.approx(alone.theta, rel=1e-12)

@@ -19,12 +19,14 @@ from sudare import site
 from sudare.estimation import Coefficient, Model, NoisySums, Term
 from sudare.exchange import Keyring
 from sudare.foundations import checks
+from sudare.foundations.randomness import seeded
 from sudare.ledger import Ledger
 from sudare.pooling import NewtonStep, open_pooled
 from sudare.releases import MomentsRelease, PooledRelease
 from sudare.site._estimate_page import drawn_step, what_is_compared
-from sudare.site._estimating import Estimated
+from sudare.site._estimating import Estimated, _differences
 from sudare.study import Study, raw_content, read_table
+from tests.estimation.test_alike import pool
 from tests.site.clinics import (
     Clinic,
     classes,
@@ -106,9 +108,11 @@ def moments(made: Made) -> MomentsRelease:
     return pool
 
 
-def last_session(made: Made) -> NewtonStep:
+def sessions(made: Made) -> list[NewtonStep]:
+    """The last one first."""
     (file,) = made.folder.glob("pool-*/pooled.release")
-    return open_pooled(file.read_bytes(), made.ring).newton(2)
+    board = open_pooled(file.read_bytes(), made.ring)
+    return [board.newton(2), board.newton(1)]
 
 
 def noise_of(sigma: float, d: Array) -> Array:
@@ -173,18 +177,41 @@ class Expected:
 
 
 def expected_logistic(made: Made) -> Expected:
-    step, study = last_session(made), made.study
+    """Two sessions as one: shares by noise and curve where the last one alone leads."""
+    both, study = sessions(made), made.study
     constant = study.contract.constant / study.contract.full_norm
-    d: Array = np.zeros(len(step.start))
-    for _ in range(10):
+    alone, _ = solved(both[:1], [1.0], constant)
+    sizes = []
+    for step in both:
+        d = alone - step.start
         rest = curved(step, step.hessian, d, constant)
-        d = np.asarray(np.linalg.solve(step.hessian, step.score - rest / 2), dtype=np.float64)
-    rest = curved(step, step.hessian, d, constant)
-    variance = step.hessian + step.noise_std**2 * np.eye(len(d)) + 2 * np.outer(rest, rest)
-    variance += noise_of(step.hessian_noise_std, d)
-    inverse, matrix = np.linalg.inv(step.hessian), to_units(study)
-    covariance = matrix @ inverse @ variance @ inverse @ matrix.T
-    return Expected(matrix @ (step.start + d), covariance, True)
+        product = float(np.trace(noise_of(step.hessian_noise_std, d)))
+        sizes.append(len(d) * step.noise_std**2 + product + 2 * float(rest @ rest))
+    share = sizes[0] / sum(sizes)
+    assert share > 0.05
+    theta, covariance = solved(both, [1 - share, share], constant)
+    matrix = to_units(study)
+    return Expected(matrix @ theta, matrix @ covariance @ matrix.T, True)
+
+
+def solved(both: list[NewtonStep], shares: list[float], constant: float) -> tuple[Array, Array]:
+    p = len(both[0].start)
+    pairs = list(zip(both, shares, strict=True))
+    hessian = np.sum([w * step.hessian for step, w in pairs], axis=0)
+    target = np.sum([w * (step.score + step.hessian @ step.start) for step, w in pairs], axis=0)
+    noise = sum(w**2 * step.noise_std**2 for step, w in pairs)
+    theta: Array = both[0].start
+    rest = np.zeros(p)
+    for _ in range(10):
+        rest = np.sum(
+            [w * curved(step, hessian, theta - step.start, constant) for step, w in pairs], axis=0
+        )
+        before, theta = theta, np.linalg.solve(hessian, target - rest / 2)
+    variance = hessian + noise * np.eye(p) + 2 * np.outer(rest, rest)
+    for step, w in pairs:
+        variance += w**2 * noise_of(step.hessian_noise_std, before - step.start)
+    inverse = np.linalg.inv(hessian)
+    return theta, inverse @ variance @ inverse
 
 
 def expected_linear(made: Made) -> Expected:
@@ -433,6 +460,27 @@ def test_other_studies_and_broken_files_are_named(linear: Made) -> None:
     other = numbers(more="row_norm = 0.9\n")
     with pytest.raises(checks.InvalidInput, match="another study"):
         site.estimate_releases(linear.checked(other), other, linear.ring)
+
+
+def test_a_pool_that_was_exchanged_meanwhile_is_refused(logistic: Made, tmp_path: Path) -> None:
+    checked = logistic.checked()
+    (place,) = logistic.folder.glob("pool-*/pooled.release")
+    moved = tmp_path / "kept"
+    place.rename(moved)
+    try:
+        place.write_bytes(moved.read_bytes()[:-2])
+        with pytest.raises(checks.SudareError):
+            site.estimate_releases(checked, logistic.study, logistic.ring)
+    finally:
+        moved.replace(place)
+
+
+def test_notes_say_whether_a_pool_shows_differences() -> None:
+    rng = seeded(3)
+    (apart_note,) = _differences([pool(1.5, 0.5, rng)])
+    assert "clearly differ" in apart_note
+    (alike_note,) = _differences([pool(0.0, 3.0, rng)])
+    assert "no more than chance" in alike_note
 
 
 def hidden_model() -> Model:

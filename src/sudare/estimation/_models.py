@@ -98,7 +98,13 @@ def linear_equations(
 
 
 def estimate_session(
-    step: NewtonStep, n: int, study: Study, family: Family, *, level: float = 0.95
+    step: NewtonStep,
+    n: int,
+    study: Study,
+    family: Family,
+    *,
+    level: float = 0.95,
+    earlier: NewtonStep | None = None,
 ) -> Model:
     """A generalised linear model of everybody's rows, from score and Hessian at a public θ₀.
 
@@ -107,11 +113,14 @@ def estimate_session(
         n: Rows of everybody.
         family: Whose log-likelihood it is.
         level: Probability with which an interval is to hold its number.
+        earlier: What the session before it summed, with noise of its own.
     """
     if family == "linear":
         raise checks.InvalidInput("Expected a logistic or a Poisson session: sums tell linear ones")
     check_level(level)
     equations = session_equations(step, study, family)
+    if earlier is not None:
+        equations = equations._replace(earlier=session_equations(earlier, study, family))
     return _model(family, solve(equations), equations, study, n, level, False)
 
 

@@ -16,7 +16,9 @@ it is not are hidden: a public prior holds them near zero, and the others allow 
 be. All functions take stacks of equations, for many draws of the noise at once.
 """
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +35,8 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _TAKEN_OFF, _DOUBT = 0.5, 2.0
 """How much of the estimated third order is taken off, and how often its square counts as variance:
 what comes out is squared in it, noise and all."""
+_LEAST_SHARE = 0.05
+"""Of an earlier session: below it is left out."""
 _FARTHEST = 1.0
 """Mean square of rows' change of score, by weight, beyond which no third order is enough."""
 _MARGIN_MANY = 1.5
@@ -58,6 +62,8 @@ class Equations(NamedTuple):
     """Of a row's weight, relative to it, at its score; None where weights are constant."""
     constant: float = 0.0
     """Value of the constant feature, the last one; 0 if there is none."""
+    earlier: "Equations | None" = None
+    """The same rows at another point, with noise of their own: both tell the same θ."""
 
 
 class Solved(NamedTuple):
@@ -71,26 +77,83 @@ class Solved(NamedTuple):
     """Whether the start is too far from where it leads: then nothing is told."""
 
 
+class _Mixed(NamedTuple):
+    """One or two sessions about the same rows, as one: with shares that add up to 1."""
+
+    sessions: tuple[Equations, ...]
+    shares: tuple[Array, ...]
+
+    @property
+    def last(self) -> Equations:
+        return self.sessions[0]
+
+    @property
+    def hessian(self) -> Array:
+        return _added(w[..., None, None] * e.hessian for e, w in self)
+
+    @property
+    def target(self) -> Array:
+        """Σ of shares of g + Hθ₀."""
+        return _added(w[..., None] * (e.score + _times(e.hessian, e.start)) for e, w in self)
+
+    @property
+    def noise_variance(self) -> Array:
+        return _added(w**2 * e.noise_variance for e, w in self)
+
+    @property
+    def hessian_variance(self) -> Array:
+        return _added(w[..., None, None] ** 2 * e.hessian_variance for e, w in self)
+
+    def __iter__(self) -> Iterator[tuple[Equations, Array]]:
+        return iter(zip(self.sessions, self.shares, strict=True))
+
+
 def solve(equations: Equations) -> Solved:
-    """The coefficients, which of them are hidden, and the covariance of their errors."""
-    prior, p = equations.prior_std, equations.hessian.shape[-1]
-    values, vectors = np.linalg.eigh(equations.hessian)
+    """The coefficients, which of them are hidden, and the covariance of their errors.
+
+    Of two sessions each counts by how little noise and curve it has where the last one leads.
+    """
+    whole = np.ones(equations.hessian.shape[:-2])
+    found = _solve(_Mixed((equations,), (whole,)))
+    earlier = equations.earlier
+    if earlier is None:
+        return found
+    sizes = [_roughness(each, found.theta) for each in (equations, earlier)]
+    share = sizes[0] / (sizes[0] + sizes[1])
+    share = np.where(found.far | (share < _LEAST_SHARE), 0.0, share)
+    return _solve(_Mixed((equations, earlier), (1.0 - share, share)))
+
+
+def _roughness(equations: Equations, theta: Array) -> Array:
+    """The mean square of what stands between the equations and a straight line without noise."""
+    d = theta - equations.start
+    spread = d[..., :, None] * d[..., None, :]
+    product = noise_of_product(equations.hessian_variance, spread)
+    rest = third_order(equations, _positive(equations.hessian), d)
+    squares = np.einsum("...kk->...", product) + _DOUBT * np.einsum("...k,...k->...", rest, rest)
+    return np.asarray(d.shape[-1] * np.asarray(equations.noise_variance) + squares)
+
+
+def _solve(mixed: _Mixed) -> Solved:
+    prior, hessian = mixed.last.prior_std, mixed.hessian
+    p = hessian.shape[-1]
+    values, vectors = np.linalg.eigh(hessian)
     positive = _matrix(np.maximum(values, 0.0), vectors)
-    everywhere = np.full(equations.hessian.shape[:-1], 1 / prior**2)
-    _, _, variance = _rounds(equations, positive, everywhere, everywhere[..., None, :] > 0)
-    noise_std = np.sqrt(_largest_noise(equations.hessian_variance))
+    everywhere = np.full(hessian.shape[:-1], 1 / prior**2)
+    _, _, variance = _rounds(mixed, positive, everywhere, everywhere[..., None, :] > 0)
+    noise_std = np.sqrt(_largest_noise(mixed.hessian_variance))
     margin = max(_MARGIN, _MARGIN_MANY * np.sqrt(p)) * noise_std[..., None]
     lowered = _matrix(np.maximum(values - margin, 0.0), vectors)
     least = inverse(lowered @ inverse(variance) @ lowered + np.eye(p) / prior**2)
     hidden = np.sqrt(np.diagonal(least, axis1=-2, axis2=-1)) >= prior / 2
     # The noise of what is told is in θ already; what is hidden may be larger than it came out.
     unseen = hidden[..., :, None] & hidden[..., None, :]
-    theta, covariance, _ = _rounds(equations, positive, hidden / prior**2, unseen)
+    theta, covariance, _ = _rounds(mixed, positive, hidden / prior**2, unseen)
     far = np.zeros(hidden.shape[:-1], dtype=np.bool_)
-    if equations.slope is not None:
-        d = theta - equations.start
+    if mixed.last.slope is not None:
+        d = theta - mixed.last.start
         squares = np.einsum("...i,...ij,...j->...", d, positive, d)
-        far = squares > _FARTHEST * _weight(equations, positive)
+        far = squares > _FARTHEST * _weight(mixed.last, positive)
     return Solved(theta, covariance, hidden | far[..., None], far)
 
 
@@ -135,33 +198,34 @@ def third_order(equations: Equations, hessian: Array, d: Array) -> Array:
 
 
 def _rounds(
-    equations: Equations, positive: Array, precision: Array, unseen: NDArray[np.bool_]
+    mixed: _Mixed, positive: Array, precision: Array, unseen: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array]:
     """θ, its covariance, and that of the equations; V depends on θ, so in a few rounds.
 
     `unseen` are the places where θ may be as far from what comes out as its covariance says.
     """
-    p = positive.shape[-1]
-    theta = np.broadcast_to(equations.start, positive.shape[:-1])
+    p, last = positive.shape[-1], mixed.last
+    theta: Array = np.broadcast_to(last.start, positive.shape[:-1])
     covariance = np.zeros_like(positive)
     held = precision[..., None] * np.eye(p)
-    noise = np.asarray(equations.noise_variance)[..., None, None] * np.eye(p)
-    target = equations.score + np.einsum("...ij,...j->...i", positive, theta)
+    noise = np.asarray(mixed.noise_variance)[..., None, None] * np.eye(p)
+    target = mixed.target + _times(positive - mixed.hessian, theta)
     variance = covariance
     for _ in range(_ROUNDS):
-        d = theta - equations.start
-        spread = d[..., :, None] * d[..., None, :] + covariance * unseen
-        scale = equations.scale(theta, covariance, positive)
-        variance = np.asarray(scale)[..., None, None] * positive + noise
-        variance = variance + noise_of_product(equations.hessian_variance, spread)
+        scale = np.asarray(last.scale(theta, covariance, positive))
+        variance = scale[..., None, None] * positive + noise
         rest = np.zeros_like(target)
-        if equations.slope is not None:
-            rest = third_order(equations, positive, d)
-            variance = variance + _DOUBT * rest[..., :, None] * rest[..., None, :]
+        for each, share in mixed:
+            d = theta - each.start
+            spread = d[..., :, None] * d[..., None, :] + covariance * unseen
+            product = noise_of_product(each.hessian_variance, spread)
+            variance = variance + share[..., None, None] ** 2 * product
+            if each.slope is not None:
+                rest = rest + share[..., None] * third_order(each, positive, d)
+        variance = variance + _DOUBT * rest[..., :, None] * rest[..., None, :]
         weighted = positive @ inverse(variance)
         covariance = inverse(weighted @ positive + held)
-        corrected = target - _TAKEN_OFF * rest
-        theta = np.einsum("...ij,...j->...i", covariance @ weighted, corrected)
+        theta = _times(covariance @ weighted, target - _TAKEN_OFF * rest)
     return theta, covariance, variance
 
 
@@ -171,6 +235,19 @@ def _weight(equations: Equations, hessian: Array) -> Array:
     if equations.constant == 0:
         return np.asarray(trace)
     return np.asarray(np.maximum(hessian[..., -1, -1] / equations.constant**2, trace))
+
+
+def _times(matrix: Array, vector: Array) -> Array:
+    return np.asarray(np.einsum("...ij,...j->...i", matrix, vector))
+
+
+def _added(parts: Iterable[Array]) -> Array:
+    return np.asarray(functools.reduce(operator.add, parts))
+
+
+def _positive(hessian: Array) -> Array:
+    values, vectors = np.linalg.eigh(hessian)
+    return _matrix(np.maximum(values, 0.0), vectors)
 
 
 def _matrix(values: Array, vectors: Array) -> Array:

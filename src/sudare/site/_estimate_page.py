@@ -22,7 +22,7 @@ from sudare.study import Number, Study
 _MOST_DECIMALS = 6
 _STYLE_HERE = """
 .estimates td { overflow-wrap: normal; } .estimates td.short { white-space: nowrap; }
-@media (max-width: 640px) { .estimates thead { display: none; }
+@media (max-width: 640px) { .chart { margin: 1rem; } .estimates thead { display: none; }
   .estimates tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
   .estimates td { display: block; border: 0; padding: .1rem 0; }
   .estimates td:empty { display: none; } .estimates td:first-child { font-weight: 600; }

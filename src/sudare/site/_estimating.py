@@ -155,7 +155,7 @@ def _from_session(
     keyring: Keyring,
     level: float,
 ) -> tuple[Model, list[MomentsRelease], list[Refusal]]:
-    """By the last session of the largest pool that has sessions; all else is set aside."""
+    """By the sessions of the largest pool that has any; all else is set aside."""
     pools = _sessions(checked, used)
     kind = "logistic" if study.task == "classification" else "Poisson"
     alone = _MOMENTS_ALONE.format(what=kind)
@@ -170,7 +170,14 @@ def _from_session(
     last = len(board.terms.sessions) - 1
     family = board.terms.plan.kind
     assert family in ("logistic", "poisson")
-    model = estimate_session(board.newton(last), release.n, study, family, level=level)
+    model = estimate_session(
+        board.newton(last),
+        release.n,
+        study,
+        family,
+        level=level,
+        earlier=board.newton(last - 1) if last > 1 else None,
+    )
     refusals = [
         Refusal(what=each.party, reason=_SMALLER if each in others else alone)
         for each in used
@@ -181,10 +188,13 @@ def _from_session(
 
 def _board(checked: Checked, study: Study, keyring: Keyring) -> Board:
     """What the members of a pool signed, read and verified again for its sessions."""
+    assert checked.trusted is not None
     for address, data in get_all(checked.address, largest=LARGEST_POOLED):
         if address == checked.address:
-            return open_pooled(data, keyring, study.digest())
-    raise checks.InvalidInput(f"{checked.address} is no longer there")
+            board = open_pooled(data, keyring, study.digest())
+            if board.terms.digest == checked.trusted.fingerprint:
+                return board
+    raise checks.InvalidInput(f"{checked.address} was exchanged while it was read: try again")
 
 
 def _differences(used: Sequence[MomentsRelease]) -> Iterator[str]:
