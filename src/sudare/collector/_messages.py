@@ -69,6 +69,8 @@ class Description(Message, frozen=True):
     predicted_error: PredictedError | None
     flips: Literal["stretches"] | msgspec.UnsetType = msgspec.UNSET
     """Left out where the survey leaves it out."""
+    marks: Literal["slots"] | msgspec.UnsetType = msgspec.UNSET
+    """Likewise."""
 
 
 class Surveys(Message, frozen=True):
