@@ -230,6 +230,18 @@ PROBLEMS: dict[str, Problem] = {
 """Every refusal there is."""
 
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""Headers of every answer."""
+
+
 class Refusal(Exception):
     """Raised by a route to answer with one of `PROBLEMS`."""
 
