@@ -140,9 +140,14 @@ export class Client {
   }
   /** Everything said so far. */
   reports() {
-    const { serial, mark } = this.ticket;
+    const { serial } = this.ticket;
     const sent = Object.entries(this.state.sent);
-    return sent.map(([slot, bit]) => ({ serial, slot: Number(slot), bit, mark }));
+    return sent.map(([slot, bit]) => ({
+      serial,
+      slot: Number(slot),
+      bit,
+      mark: markOf(this.survey, this.ticket, slot),
+    }));
   }
 
   /**
@@ -506,7 +511,7 @@ function nextBelow(value) {
 /** The survey in a collector's description, checked. */
 function surveyOf(described) {
   const { name, question, rounds, epsilon, method, slots, threshold, changes } = described ?? {};
-  const { start, round_seconds, flips } = described ?? {};
+  const { start, round_seconds, flips, marks } = described ?? {};
   const whole = (x, low, high) => Number.isInteger(x) && x >= low && x <= high;
   const masks = method === "masks";
   const sound =
@@ -521,12 +526,14 @@ function surveyOf(described) {
     (threshold === null || (masks && whole(threshold, 0, slots - 1))) &&
     (method === "tree" ? whole(changes, 1, MAX_SLOTS) : changes === null) &&
     (flips === undefined || (method === "tree" && flips === "stretches")) &&
+    (marks === undefined || marks === "slots") &&
     (start === null
       ? round_seconds === null
       : INSTANT.test(start) && typeof round_seconds === "number" && round_seconds > 0);
   if (!sound) throw new SudareError("The collector describes a survey that cannot be.");
   const survey = { name, question, rounds, epsilon, method, slots, threshold, changes };
-  return { ...survey, ...(flips && { flips }), start: start && canonical(start), round_seconds };
+  const chosen = { ...(flips && { flips }), ...(marks && { marks }) };
+  return { ...survey, ...chosen, start: start && canonical(start), round_seconds };
 }
 
 /** An instant as Python's encoder writes it: with all six digits of a fraction, or none. */
@@ -541,6 +548,7 @@ function digest(survey) {
   const text =
     `{"changes":${survey.changes},"epsilon":${real(survey.epsilon)},` +
     (survey.flips === undefined ? "" : `"flips":"${survey.flips}",`) +
+    (survey.marks === undefined ? "" : `"marks":"${survey.marks}",`) +
     `"method":"${survey.method}","name":${JSON.stringify(survey.name)},` +
     `"question":${JSON.stringify(survey.question)},` +
     `"round_seconds":${real(survey.round_seconds)},"rounds":${survey.rounds},` +
@@ -750,6 +758,53 @@ const isWhole = (x, end) => Number.isInteger(x) && x >= 0 && x < end;
 
 /** How long a collector may wait for reports. */
 const isSeconds = (x) => typeof x === "number" && x >= 0 && x <= 1e9;
+
+/** What the report in a slot carries: the ticket's mark, or a keyed function of the slot under it. */
+function markOf(survey, ticket, slot) {
+  if (survey.marks === undefined) return ticket.mark;
+  const letters = atob(ticket.mark.replaceAll("-", "+").replaceAll("_", "/"));
+  const words = [0, 8].map((at) =>
+    [...letters.slice(at, at + 8)].reduceRight((word, letter) => (word << 8n) | BigInt(letter.charCodeAt(0)), 0n),
+  );
+  const bytes = siphash(words, [BigInt(slot), 8n << 56n]).flatMap((word) =>
+    Array.from({ length: 8 }, (_, i) => Number((word >> BigInt(8 * i)) & 255n)),
+  );
+  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** SipHash-2-4 of 128 bits, as two words; the last block holds the length. */
+function siphash([first, second], blocks) {
+  const turned = (word, places) => ((word << places) | (word >> (64n - places))) % WORDS;
+  let v0 = first ^ 0x736f6d6570736575n;
+  let v1 = second ^ 0x646f72616e646f6dn ^ 0xeen;
+  let v2 = first ^ 0x6c7967656e657261n;
+  let v3 = second ^ 0x7465646279746573n;
+  const rounds = (count) => {
+    for (let i = 0; i < count; i++) {
+      v0 = (v0 + v1) % WORDS;
+      v2 = (v2 + v3) % WORDS;
+      v1 = turned(v1, 13n) ^ v0;
+      v3 = turned(v3, 16n) ^ v2;
+      v0 = turned(v0, 32n);
+      v2 = (v2 + v1) % WORDS;
+      v0 = (v0 + v3) % WORDS;
+      v1 = turned(v1, 17n) ^ v2;
+      v3 = turned(v3, 21n) ^ v0;
+      v2 = turned(v2, 32n);
+    }
+  };
+  for (const block of blocks) {
+    v3 ^= block;
+    rounds(2);
+    v0 ^= block;
+  }
+  v2 ^= 0xeen;
+  rounds(4);
+  const low = v0 ^ v1 ^ v2 ^ v3;
+  v1 ^= 0xddn;
+  rounds(4);
+  return [low, v0 ^ v1 ^ v2 ^ v3];
+}
 
 /** The record of 29 bytes that relays send. */
 function pack(report) {

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sudare.collector._app import POLICY
-from sudare.collector._messages import PROBLEMS
+from sudare.collector._messages import POLICY, PROBLEMS
 from sudare.collector._routes import ENDPOINTS
 from tests.collector.served import Served, serving
 from tests.support.waiting import PATIENCE
@@ -105,6 +104,12 @@ def test_security_headers_are_everywhere(served: Served) -> None:
         served.http.get(f"{served.url}/operator"),
         served.http.options(f"{served.url}/reports"),
     ]
+    counted = served.send(served.reports(1)[0])
+    assert counted.status_code == 204
+    batch = served.send_packed(bytes(29))
+    assert batch.status_code == 200
+    answers += [counted, batch]
+    answers += [served.http.get(f"{served.health_url}{path}") for path in ("/health", "/metrics")]
     for answer in answers:
         assert answer.headers["content-security-policy"] == POLICY
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -114,9 +119,6 @@ def test_security_headers_are_everywhere(served: Served) -> None:
         assert word not in POLICY
     assert "frame-ancestors 'none'" in POLICY
     assert "default-src 'none'" in POLICY
-    counted = served.send(served.reports(1)[0])
-    assert counted.status_code == 204
-    assert counted.headers["x-content-type-options"] == "nosniff"
 
 
 def test_other_origins_may_read_join_and_report(served: Served) -> None:

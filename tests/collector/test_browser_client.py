@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from sudare.counting import Ticket
+from sudare.counting.wire import mark_text
+from sudare.foundations.randomness import seeded
 from tests.collector.clients import published
 from tests.collector.served import serving, survey_of
 from tests.counting import vectors
@@ -90,7 +93,13 @@ def test_a_real_collector_counts_it(served_as: Path, tmp_path: Path) -> None:
 def test_a_real_collector_counts_a_tree_of_few_flips(served_as: Path, tmp_path: Path) -> None:
     """Both sides must be of one mind about the survey, or the browser would stay away."""
     survey = survey_of(
-        rounds=4, seconds=1.5, method="tree", epsilon=6.0, changes=3, flips="stretches"
+        rounds=4,
+        seconds=1.5,
+        method="tree",
+        epsilon=6.0,
+        changes=3,
+        flips="stretches",
+        marks="slots",
     )
     with serving(tmp_path, survey) as served:
         assert served.http.get(served.url).json()["flips"] == "stretches"
@@ -98,3 +107,13 @@ def test_a_real_collector_counts_a_tree_of_few_flips(served_as: Path, tmp_path: 
     assert len(told["flips"]) == min(3, 4 >> told["ticket"]["level"])
     assert told["reports"], "it came too late for every round"
     assert told["lost"] == 0
+
+
+def test_the_marks_of_reports_are_the_same(served_as: Path) -> None:
+    rng = seeded(6)
+    tickets = [Ticket(b"", 0, rng.bytes(16)) for _ in range(40)]
+    survey = survey_of(method="rappor", marks="slots")
+    slots = rng.integers(0, 10**6, 40).tolist()
+    pairs = [[mark_text(own.mark), slot] for own, slot in zip(tickets, slots, strict=True)]
+    told = [mark_text(own.mark_of(survey, slot)) for own, slot in zip(tickets, slots, strict=True)]
+    assert node(served_as, "marks.mjs", json.dumps(pairs)) == told

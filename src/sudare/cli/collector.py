@@ -126,7 +126,10 @@ def tickets(
 
 @surveys.command("new-token")
 def new_token(survey: SurveyFile = None, config: ConfigFile = None, store: StoreUrl = None) -> None:
-    """Make a new operator's token and print it, once; the one before is worth nothing then."""
+    """Make a new operator's token and print it, once; the one before is worth nothing then.
+
+    [bold]Example:[/bold] sudare survey new-token --store collector.db
+    """
     with _opened(survey, config, store) as opened:
         token = opened.collector.new_token()
     print(token)
@@ -136,7 +139,10 @@ def new_token(survey: SurveyFile = None, config: ConfigFile = None, store: Store
 def rotate_key(
     survey: SurveyFile = None, config: ConfigFile = None, store: StoreUrl = None
 ) -> None:
-    """Make tickets with a new key from now on; those handed out before stay good."""
+    """Make tickets with a new key from now on; those handed out before stay good.
+
+    [bold]Example:[/bold] sudare survey rotate-key --store collector.db
+    """
     with _opened(survey, config, store) as opened:
         opened.collector.rotate_key()
     out.print("New tickets are made with a new key. Tickets handed out before stay good.")

@@ -271,6 +271,8 @@ def _write_survey(
         )
     times = {} if start is None else {"start": start.replace(tzinfo=UTC), "round_seconds": length}
     fields: dict[str, Any] = {"name": name, "question": question, **times}
+    if told.best.survey.slots > 1 or told.best.survey.method in ("rappor", "tree"):
+        fields["marks"] = "slots"  # reports of one person are relayed one by one
     text = msgspec.structs.replace(told.best.survey, **fields).to_toml()
     try:
         with file.open("x", encoding="utf-8") as opened:

@@ -15,19 +15,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sudare.collector import monitoring
 from sudare.collector._limits import Gone
-from sudare.collector._messages import Refusal, body_of, headers_of
+from sudare.collector._messages import SECURITY, Refusal, body_of, headers_of
 from sudare.collector._routes import ENDPOINTS, Endpoint, RawHandler, receive_reports
 from sudare.collector._service import Service
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-SECURITY = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-)
 _ANY_ORIGIN = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"etag, retry-after"),

@@ -191,6 +191,7 @@ class Board:
             promise(survey),
             None,
             survey.flips,
+            survey.marks,
         )
 
     def predict(self) -> None:

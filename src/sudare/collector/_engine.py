@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sudare.collector import _keys as keys
 from sudare.collector._binding import bind_store
 from sudare.collector._clock import Schedule, SteadyClock
+from sudare.collector._conflicts import Conflicts
 from sudare.collector._keys import TicketKeys
 from sudare.collector._rounds import History, Round, close_rounds, reopen_rounds
 from sudare.collector.stores import (
@@ -112,6 +113,7 @@ class Collector:
         self._changed: set[int] = set()
         self._sealed = 0
         self._reachable = True
+        self._conflicts = Conflicts()
         self._quick = secrets.token_bytes(32)
         self._known: tuple[bytes | None, bytes] = None, b""
         self._ticket_keys = TicketKeys(self.survey, store, key)
@@ -332,6 +334,8 @@ class Collector:
                 group = group._replace(raw=_raw(reports[pick], group.cells))
                 self._kept_bytes += 0 if group.raw is None else group.raw.nbytes
             verdicts[pick] = told = self.store.count(group)
+            if other := self._conflicts.note(group.banks, group.serials, group.bits, told):
+                self.refused("conflicting", other)
             self._show(group.rounds[told == _COUNTED])
         return verdicts
 
@@ -403,6 +407,7 @@ class Collector:
         try:
             with self._watched():
                 self.store.tidy()
+                self._conflicts.forget(self._progress.sealed)
                 if self._retain is not None and not self._retain.folder.is_dir():
                     raise FileNotFoundError  # known at once, and not when a file is due
                 waited = time.monotonic() >= self._moved + _MOVE_SECONDS

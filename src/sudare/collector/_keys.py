@@ -173,7 +173,7 @@ class TicketKeys:
 def _checked(
     office: TicketOffice, serials: NDArray[np.uint64], reports: NDArray[np.void]
 ) -> tuple[Whole, NDArray[np.bool_]]:
-    good = office.authentic(serials, reports["mark"].tobytes())
+    good = office.authentic(serials, reports["mark"].tobytes(), reports["slot"])
     # Numbers that strangers made up may be too large to have a cell.
     mine = serials if good.all() else np.where(good, serials, 0)
     return office.cells(mine, reports["slot"]), good

@@ -69,6 +69,8 @@ class Description(Message, frozen=True):
     predicted_error: PredictedError | None
     flips: Literal["stretches"] | msgspec.UnsetType = msgspec.UNSET
     """Left out where the survey leaves it out."""
+    marks: Literal["slots"] | msgspec.UnsetType = msgspec.UNSET
+    """Likewise."""
 
 
 class Surveys(Message, frozen=True):
@@ -226,6 +228,18 @@ PROBLEMS: dict[str, Problem] = {
     )
 }
 """Every refusal there is."""
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""Headers of every answer."""
 
 
 class Refusal(Exception):

@@ -23,6 +23,7 @@ from sudare.collector._limits import check_length, header, media_type
 from sudare.collector._messages import (
     MOST_RECORDS,
     MOST_TICKETS,
+    SECURITY,
     Activity,
     BatchAnswer,
     Description,
@@ -130,7 +131,7 @@ _LONGEST_BATCH = MOST_RECORDS * _RECORD_BYTES
 _HEADERS = [
     (b"access-control-allow-origin", b"*"),
     (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
+    *SECURITY,
 ]
 _DONE: Message = {"type": "http.response.start", "status": 204, "headers": _HEADERS}
 _EMPTY: Message = {"type": "http.response.body", "body": b""}

@@ -35,7 +35,7 @@ from prometheus_client import (
 from starlette.types import Receive, Scope, Send
 
 from sudare import __version__
-from sudare.collector._messages import body_of
+from sudare.collector._messages import SECURITY, body_of
 from sudare.collector._settings import Format, Level
 from sudare.collector.stores import REASONS
 
@@ -208,7 +208,7 @@ class HealthApp:
         headers = [
             (b"content-type", media.encode()),
             (b"cache-control", b"no-store"),
-            (b"x-content-type-options", b"nosniff"),
+            *SECURITY,
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -217,13 +217,17 @@ class Reporter:
             return None
         if slot not in state.sent:
             self._answer(int(round), slot, int(bit))
-        return Report(state.ticket.serial, slot, self._state.sent[slot], state.ticket.mark)
+        mark = state.ticket.mark_of(self.survey, slot)
+        return Report(state.ticket.serial, slot, self._state.sent[slot], mark)
 
     def reports(self) -> list[Report]:
         """All reports made so far, for sending again what may have been lost on the way."""
         ticket = self.ticket
         sent = sorted(self._state.sent.items())
-        return [Report(ticket.serial, slot, bit, ticket.mark) for slot, bit in sent]
+        return [
+            Report(ticket.serial, slot, bit, ticket.mark_of(self.survey, slot))
+            for slot, bit in sent
+        ]
 
     def _answer(self, round_: int, slot: int, bit: int) -> None:
         """Decide what is said in this slot, and save it before anyone hears of it."""

@@ -54,6 +54,10 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`tree`: "stretches" gives a ticket no more flips than it has reports to make, so that those
     of long stretches are right more often. Without it all have as many as there are changes, as
     before there was a choice; left out, it is no part of the digest either."""
+    marks: Literal["slots"] | msgspec.UnsetType = msgspec.UNSET
+    """Where users report more than once: "slots" gives each report a mark of its own, so that who
+    passes one on cannot forge another. Without it all carry the ticket's, as before there was a
+    choice; left out, it is no part of the digest either."""
     question: str = ""
     start: datetime | None = None
     """When round 0 begins, with its time zone."""
@@ -132,6 +136,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if self.method != "tree":
                 raise checks.InvalidInput('Expected flips only with method "tree"')
             checks.one_of(("stretches",), flips=self.flips)
+        if self.marks is not msgspec.UNSET:
+            checks.one_of(("slots",), marks=self.marks)
         if self.changes is not None:
             checks.count(changes=self.changes)
             if self.changes > MAX_SLOTS:
@@ -246,4 +252,7 @@ def _to_toml(survey: Survey) -> str:
         lines.append(f"changes = {survey.changes}")
     if survey.flips is not msgspec.UNSET:
         lines.append(f"flips = {toml_value(survey.flips)}")
+    if survey.marks is not msgspec.UNSET:
+        lines.append("# Each report has a mark of its own.")
+        lines.append(f"marks = {toml_value(survey.marks)}")
     return "\n".join(lines) + "\n"

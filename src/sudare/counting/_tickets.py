@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.counting import tree
+from sudare.counting._marks import slot_marks
 from sudare.counting._survey import Survey
 from sudare.foundations import checks
 
@@ -56,6 +57,12 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if survey.method == "tree":
             return survey.rounds >> self.level
         return survey.rounds if survey.method == "rappor" else len(self.rounds)
+
+    def mark_of(self, survey: Survey, slot: int) -> bytes:
+        """What the report in this slot carries."""
+        if survey.marks is msgspec.UNSET:
+            return self.mark
+        return slot_marks(self.mark, np.array([slot]))
 
     def slot_of(self, survey: Survey, round_: int) -> int | None:
         """Which of its reports is due in this round, if one is."""
@@ -102,13 +109,21 @@ class TicketOffice(NamedTuple):
             for (serial, mark), own in zip(issued, rounds, strict=True)
         ]
 
-    def authentic(self, serials: ArrayLike, marks: bytes) -> NDArray[np.bool_]:
-        """Which of the concatenated marks belong to their serials; takes equally long for all."""
+    def authentic(
+        self, serials: ArrayLike, marks: bytes, slots: ArrayLike | None = None
+    ) -> NDArray[np.bool_]:
+        """Which of the concatenated marks belong to their serials; takes equally long for all.
+
+        With `slots` they are the marks of reports, else of tickets.
+        """
         # What a stranger sent may hold any number: a serial never issued is not an error here.
         numbers = _whole(serials=serials).astype(np.uint64, copy=False)
         if len(marks) != MARK_BYTES * numbers.size:
             raise checks.InvalidInput(f"Expected {MARK_BYTES} bytes of mark for each serial")
         true = _encrypt(self.marks, np.uint64(0), numbers)
+        if slots is not None and self.survey.marks is not msgspec.UNSET:
+            of_reports = slot_marks(true.tobytes(), _whole(slots=slots))
+            true = np.frombuffer(of_reports, "<u8").reshape(-1, 2)
         difference = np.frombuffer(marks, "<u8").reshape(-1, 2) ^ true
         right: NDArray[np.bool_] = (difference[:, 0] | difference[:, 1]) == 0
         return right & (numbers <= MAX_SERIAL)

@@ -19,6 +19,7 @@ import {
   enrol,
   isSeconds,
   lawOf,
+  markOf,
   roundOf,
   slotIn,
   slotsOf,
@@ -154,9 +155,14 @@ export class Client {
   }
   /** Everything said so far. */
   reports() {
-    const { serial, mark } = this.ticket;
+    const { serial } = this.ticket;
     const sent = Object.entries(this.state.sent);
-    return sent.map(([slot, bit]) => ({ serial, slot: Number(slot), bit, mark }));
+    return sent.map(([slot, bit]) => ({
+      serial,
+      slot: Number(slot),
+      bit,
+      mark: markOf(this.survey, this.ticket, slot),
+    }));
   }
 
   /**

@@ -112,6 +112,7 @@ export function countdown(ms) {
 const REASONS = {
   too_late: "came after their round was over",
   too_early: "came before their round began",
+  conflicting: "said something else than the first report of the same ticket, which counts",
   wrong_mark: "carried a forged or damaged ticket",
   unknown_slot: "answered a slot their ticket does not have",
   malformed: "could not be read",
