@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.consortia import Array, Consortium
 from benchmarks.consortia.synthetic import LENGTH
-from sudare.blending._matching import Beliefs, Records, RowLaw, fit
+from sudare.blending._matching import RowLaw, matched
+from sudare.blending._records import Laws, Records, fit
 from sudare.releases import MomentsRelease
 
 
@@ -25,10 +26,10 @@ def informed(consortium: Consortium, releases: list[MomentsRelease]) -> Array:
     n = sum(release.n for release in releases)
     noise = sum(release.noise_std**2 for release in releases)
     target = sum((release.cross_vector for release in releases), start=np.zeros(p)) / n
-    penalty = d / (LENGTH * norm) ** 2
+    penalty = d / (LENGTH * norm) ** 2 * np.eye(p)
     # Of the mean of all yx; diagonal, as rows are uniform on the sphere.
     precision: Array = np.diag(1 / (np.diag(law.second) / n + noise / n**2))
-    belief = Beliefs(target[None], precision[None], "labels", np.array([penalty]), law)
+    laws: Laws = matched(target[None], precision[None], penalty[None], law, labels=True).laws
     own = Records(contract.rows(consortium.own_X) / norm, contract.targets(consortium.own_y))
-    theta: Array = fit(own, belief).theta[0] / norm
+    theta: Array = fit(own, laws).theta[0] / norm
     return theta

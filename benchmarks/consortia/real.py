@@ -152,7 +152,7 @@ def _dealt(name: str, organisations: int, seed: int) -> Consortium:
 def heart(seed: int) -> Consortium:
     """Each hospital in turn learns from seven tenths of its own rows and all the others' releases,
     and is judged on the rest of its own."""
-    hospitals = _hospitals()
+    hospitals = hospital_tables()
     own = seed % len(hospitals)
     X, y = hospitals[own]
     order = seeded(seed).permutation(len(y))
@@ -189,8 +189,14 @@ def _data(name: str) -> Table:
     return _scaled(table, PIMA), records["diabetes"].astype(np.int64)
 
 
+def pima_table() -> Table:
+    """Rows and labels of `pima.csv`."""
+    return _data("Pima")
+
+
 @lru_cache(maxsize=1)
-def _hospitals() -> list[Table]:
+def hospital_tables() -> list[Table]:
+    """Rows and labels of the four hospitals."""
     folder = data_folder()
     assert folder is not None
     return [_hospital(_records(folder / "heart" / f"{name}.csv")) for name in HOSPITALS]

@@ -205,6 +205,13 @@ def _deal(name: str, seed: int) -> Consortium:
     return Consortium(name, contract, X[train], y[train], others, X[test], y[test])
 
 
+def site_tables(name: str) -> list[Table]:
+    """Rows and targets of every site of a table that is here."""
+    path = _path(name)
+    assert path is not None
+    return _tables(name, path)
+
+
 @lru_cache(maxsize=8)
 def _tables(name: str, path: Path) -> list[Table]:
     return read_sites(path, TABLES[name])

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sudare.blending._groups import Spread, between_likelihood, find_groups, pooled
-from sudare.blending._matching import Array
+from sudare.blending._records import Array
 from sudare.foundations.randomness import seeded
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 
 from sudare.blending._explain import Explanation
-from sudare.blending._hedged import ALONE, LEAST_OWN, HedgedBlend
+from sudare.blending._hedged import LEAST_OWN, HedgedBlend
 from sudare.foundations.checks import InvalidInput, PrivacyError
 from sudare.foundations.randomness import seeded
 from sudare.releases import Contract
@@ -72,18 +72,14 @@ def test_weights_lie_on_the_simplex(contract: Contract) -> None:
 
 
 @CONTRACTS
-def test_vague_releases_leave_classes_to_the_own_model_alone(contract: Contract) -> None:
-    """Near even odds the least weight of another would decide. Numbers stay a mixture."""
+def test_vague_releases_change_next_to_nothing(contract: Contract) -> None:
     vague = [moments(f"M{k}", contract, seed=k, noise_std=1e4) for k in range(12)]
     blend, alone = fitted(contract, vague), fitted(contract, [])
     table, _, _ = rows_and_targets(contract, 200, 64)
-    if contract is CLASSES:
-        assert blend.weights_.tolist() == [1.0] + [0.0] * (len(blend.weights_) - 1)
-        both = blend.predict_proba(table), alone.predict_proba(table)
-        np.testing.assert_allclose(*both, rtol=1e-12)
-        assert fitted(contract).weights_[0] <= ALONE
-    else:
-        assert ALONE < blend.weights_[0] < 1
+    predict = "predict_proba" if contract is CLASSES else "predict"
+    both = [getattr(model, predict)(table) for model in (blend, alone)]
+    assert np.abs(both[0] - both[1]).mean() < 0.03 * np.abs(both[1]).mean()
+    assert blend.weights_[0] > 0.5
     assert not blend.explain().helped
 
 

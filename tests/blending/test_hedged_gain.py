@@ -107,7 +107,7 @@ def test_it_says_whether_releases_helped(turn: float) -> None:
     said = HedgedBlend(pile).fit(table, y).explain()
     if turn > 0:
         assert said.helped
-        assert said.verdict.startswith("The releases helped")
+        assert said.verdict.startswith(("The releases helped", "The releases most likely help"))
     else:
-        believed = [c for c in said.candidates if "direction" not in c.name][1:]
-        assert sum(c.weight for c in believed) < 0.01
+        believed = [c for c in said.candidates[1:] if "direction" not in c.name]
+        assert sum(c.weight for c in believed if "any length" not in c.name) < 0.01

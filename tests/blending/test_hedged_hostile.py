@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sudare.blending import _hedged as hedged
-from sudare.blending import _matching as matching
+from sudare.blending import _records as records
 from sudare.blending._candidates import Candidates, learner_candidates
 from sudare.blending._hedged import HedgedBlend
 from sudare.blending._received import receive
@@ -181,7 +181,7 @@ def test_a_candidate_whose_scores_are_no_numbers_has_no_weight(
     table, y, _ = rows_and_targets(CLASSES, 20)
     pile = [learner(f"party {k}", (3.0, -2.0, 1.0, 1.0)) for k in range(3)]
     whole = HedgedBlend(pile).fit(table, y)
-    hedged_fit = matching.fit
+    hedged_fit = records.fit
     monkeypatch.setattr(hedged, "fit", broken)
     blend = HedgedBlend(pile).fit(table, y)
     fitted = [name for name in whole.candidates_ if name.startswith("learners of")]

@@ -292,7 +292,9 @@ def blended(release: PooledRelease, own: Table) -> Any:
     assert said.note is None
     assert said.dropped == ()
     names = blend.candidates_
-    alike = sum(w for w, name in zip(blend.weights_, names, strict=True) if "alike" in name)
+    same = ("alike", "levels apart")
+    pairs = zip(blend.weights_, names, strict=True)
+    alike = sum(w for w, name in pairs if any(each in name for each in same))
     return alike, said.own_weight
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from sudare.blending._matching import Array
+from sudare.blending._records import Array
 
 _ROUNDS = 50
 _LOOSE = (0.005, 0.5)

@@ -23,10 +23,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.blending._base import Array, Blend
 from sudare.blending._candidates import Candidates, learner_candidates, moments_candidates
-from sudare.blending._explain import CandidateWeight, Explanation, Kind, ReleaseInfluence, gain_of
-from sudare.blending._matching import Records, fit
+from sudare.blending._explain import (
+    CandidateWeight,
+    Expected,
+    Explanation,
+    Gain,
+    Kind,
+    ReleaseInfluence,
+    gain_of,
+)
 from sudare.blending._own import OwnModel, noise_variance, one_class, own_model
 from sudare.blending._received import Received, coefficient_unit, receive
+from sudare.blending._records import Laws, Records, fit
 from sudare.foundations import checks
 from sudare.learners import read_rows
 from sudare.releases import Contract, Release
@@ -35,13 +43,15 @@ OWN = 0.1
 """Chance, before own labels are seen, that the releases say nothing about own rows."""
 LEAST_OWN = 0.1
 """Weight that the own model keeps whatever the evidence: own rows may have been lucky."""
-ALONE = 0.45
+ALONE = 0.7
 """Beyond this weight the own model classifies alone. Few rows of many columns leave it close to
-even odds everywhere, and then a few hundredths of a sure and wrong candidate would decide."""
+even odds everywhere, and then a tenth of a sure and wrong candidate would decide."""
 AS_RECEIVED = 0.1
 """Share of received coefficients as they are, against what they suggest together."""
 FEWEST = 5
 """Own rows below which nothing can be judged."""
+_MOMENTS = ("moments", "moments, rows as released,")
+"""What laws from moments are called, under either law of rows."""
 _ONE_CLASS = "Own rows hold one class only and cannot judge what others released"
 _NOT_COMPUTED = "What the releases suggest could not be computed"
 
@@ -119,16 +129,17 @@ def _records(contract: Contract, table: Array, target: NDArray[Any]) -> Records:
         raise checks.InvalidInput(
             f"Expected at least {FEWEST} rows of your own: fewer cannot judge what others released"
         )
-    if contract.target_bound is not None:
-        return Records(rows, targets, noise_variance(rows, targets))
-    return Records(rows, targets)
+    constant = contract.constant / contract.full_norm
+    if contract.target_bound is None:
+        return Records(rows, targets, constant=constant)
+    noise = noise_variance(rows, targets, has_constant=constant > 0)
+    return Records(rows, targets, noise, constant)
 
 
 def _judge(own: Records, received: Received) -> tuple[list[_Judged], str | None]:
     """The own model and what can be made of the releases; why nothing could be, if so."""
     if own.noise_variance is None and (own.targets == own.targets[0]).all():
-        base_rate = one_class(own, has_constant=received.contract.constant > 0)
-        return [_own_alone(base_rate, received)], _ONE_CLASS
+        return [_own_alone(one_class(own), received)], _ONE_CLASS
     alone = own_model(own)
     try:
         return _candidates(own, alone, received), None
@@ -147,17 +158,19 @@ def _candidates(own: Records, alone: OwnModel, received: Received) -> list[_Judg
     judged, spent, beside = [], 0.0, []
     if learners:
         judged.append(_as_received(own, received, chance * AS_RECEIVED, places[:learners]))
-        found = learner_candidates(received, own, alone)
+        found = learner_candidates(received, own)
         suggested = chance * (1 - AS_RECEIVED)
-        judged.append(_fitted(own, found, suggested, "learners", places[:learners]))
+        fitted, own_evidence = _fitted(own, found, suggested, "learners", places[:learners])
+        judged.append(fitted)
         spent += chance * AS_RECEIVED + suggested * float(found.chances.sum())
-        beside.append(alone.evidence_beside(found.penalty))
+        beside.append(own_evidence)
     if moments:
-        found = moments_candidates(received, own, alone)
-        judged.append(_fitted(own, found, chance, "moments", places[learners:]))
-        spent += chance * float(found.chances.sum())
-        beside.append(alone.evidence_beside(found.penalty))
-    log_weight = float(np.log(1 - spent)) + max(beside, default=0.0)
+        for found, kind in zip(moments_candidates(received, own), _MOMENTS, strict=True):
+            fitted, own_evidence = _fitted(own, found, chance / 2, kind, places[learners:])
+            judged.append(fitted)
+            spent += chance / 2 * float(found.chances.sum())
+            beside.append(own_evidence)
+    log_weight = float(np.log(1 - spent)) + max([alone.evidence, *beside])
     if not np.isfinite(log_weight):
         raise ArithmeticError("no chance is left to compare with")
     first = _own_alone(alone, received, log_weight)
@@ -201,17 +214,26 @@ def _weights(log_weights: Array, classifies: bool) -> Array:
     return weights
 
 
-def _fitted(own: Records, found: Candidates, chance: float, kind: str, places: Array) -> _Judged:
-    fits = fit(own, found.beliefs)
-    return _Judged(
+def _fitted(
+    own: Records, found: Candidates, chance: float, kind: str, places: Array
+) -> tuple[_Judged, float]:
+    """Own rows under every law, and the evidence of the law about zero that they share."""
+    nothing = Laws(np.zeros((1, len(found.prior))), found.prior[None])
+    both = Laws(
+        np.concatenate([found.laws.mean, nothing.mean]),
+        np.concatenate([found.laws.precision, nothing.precision]),
+    )
+    fits = fit(own, both)
+    judged = _Judged(
         tuple(f"{kind} of {name}" for name in found.names),
         found.kinds,
-        fits.theta,
-        fits.left_out,
-        np.log(np.maximum(chance * found.chances, 1e-300)) + fits.evidence,
+        fits.theta[:-1],
+        fits.left_out[:-1],
+        np.log(np.maximum(chance * found.chances, 1e-300)) + fits.evidence[:-1],
         found.contributions @ places,
         found.doubts @ places,
     )
+    return judged, float(fits.evidence[-1])
 
 
 def _as_received(own: Records, received: Received, chance: float, places: Array) -> _Judged:
@@ -236,31 +258,52 @@ def _explain(
     weights = blend.weights_
     scores = np.concatenate([kind.left_out for kind in judged])
     if own.noise_variance is None:
-        loss = "log loss"
-        own_losses = own.losses(scores[0])
-        blend_losses = -np.log(np.maximum(weights @ expit(own.targets * scores), 1e-300))
+        gain = _gain_of_classes(own, scores, weights)
     else:
-        loss, bound = "squared error", blend.received_.contract.target_bound or 1.0
-        own_losses = (bound * (own.targets - scores[0])) ** 2
-        blend_losses = (bound * (own.targets - weights @ scores)) ** 2
-    if len(weights) == 1:
-        blend_losses = own_losses
+        gain = _gain_of_numbers(own, scores, weights, blend.received_.contract.target_bound or 1.0)
     order = np.argsort(-weights[1:], kind="stable") + 1
     kinds = tuple(each for kind in judged for each in kind.kinds)
     named = [
         CandidateWeight(blend.candidates_[k], kinds[k], float(weights[k])) for k in [0, *order]
     ]
     influence = weights @ np.concatenate([kind.contributions for kind in judged])
-    doubts = sum(kind.doubts for kind in judged)
+    doubts = np.max([kind.doubts for kind in judged], axis=0)
     parties = blend.parties_
     releases = [
-        ReleaseInfluence(parties[j], float(influence[j]), float(np.asarray(doubts)[j]))
+        ReleaseInfluence(parties[j], float(influence[j]), float(doubts[j]))
         for j in np.argsort(-influence, kind="stable")
     ]
     return Explanation(
         tuple(named),
         tuple(releases),
-        gain_of(loss, own_losses, blend_losses),
+        gain,
         blend.received_.dropped,
         note,
     )
+
+
+def _gain_of_classes(own: Records, scores: Array, weights: Array) -> Gain:
+    """In log loss a row."""
+    likely = np.clip(expit(scores), 1e-300, 1 - 2**-53)
+    alone, mixed = likely[0], np.clip(weights @ likely, 1e-300, 1 - 2**-53)
+    if len(weights) == 1:
+        mixed = alone
+    if_second, if_first = np.log(mixed / alone), np.log((1 - mixed) / (1 - alone))
+    second = own.targets > 0
+    own_losses = -np.log(np.where(second, alone, 1 - alone))
+    expected = Expected(
+        mixed * if_second + (1 - mixed) * if_first,
+        float((mixed * (1 - mixed) * (if_second - if_first) ** 2).mean()),
+    )
+    blend_losses = own_losses - np.where(second, if_second, if_first)
+    return gain_of("log loss", own_losses, blend_losses, expected)
+
+
+def _gain_of_numbers(own: Records, scores: Array, weights: Array, bound: float) -> Gain:
+    """In squared error a row, in the targets' units."""
+    alone, mixed = scores[0], scores[0] if len(weights) == 1 else weights @ scores
+    apart = bound**2 * (mixed - alone) ** 2
+    noise = bound**2 * (own.noise_variance or 0.0)
+    expected = Expected(apart, 4 * noise * float(apart.mean()))
+    own_losses, blend_losses = ((bound * (own.targets - each)) ** 2 for each in (alone, mixed))
+    return gain_of("squared error", own_losses, blend_losses, expected)

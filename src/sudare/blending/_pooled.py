@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from sudare.blending._matching import Array, Records
 from sudare.blending._received import Moments, Pool
+from sudare.blending._records import Array, Records
 
 
 @dataclass(frozen=True)
