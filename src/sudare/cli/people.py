@@ -65,7 +65,9 @@ def keys_show(
 
 
 def _show(key: "PublicKey", to: Path | None) -> None:
-    out.print(Text.assemble("Fingerprint, to read to others: ", (key.spoken, "bold")))
+    out.print(
+        Text.assemble("Fingerprint, to read to others: ", (key.spoken, "bold")), soft_wrap=True
+    )
     if to is not None:
         write_text(to, key.to_text() + "\n")
         out.print(f"Public key written to {to}: hand it to the others.")
@@ -106,7 +108,7 @@ def trust_add(
     write_text(trust, ring.to_toml())
     for name, made in found:
         told = f"{trust} now trusts {name!r}. Fingerprint: "
-        out.print(Text.assemble(told, (made.spoken, "bold")))
+        out.print(Text.assemble(told, (made.spoken, "bold")), soft_wrap=True)
     out.print(f"Compare {'it' if len(found) == 1 else 'each'} with theirs, by phone or in person.")
 
 

@@ -153,7 +153,7 @@ def init(
     made.append(f"{PROJECT}    what the commands take in this folder")
     for each in made:
         out.print(f"Wrote {folder / each}", soft_wrap=True)
-    out.print(f"Your fingerprint, to read to others: {key.spoken}")
+    out.print(f"Your fingerprint, to read to others: {key.spoken}", soft_wrap=True)
     first = "" if text is not None else "sudare study new COLUMNS; "
     out.print(
         f"Next, in {folder.absolute().name}: {first}sudare ledger open NAME --epsilon 4; "
