@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,6 +103,7 @@ class Watch:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Note whose lines these are."""
         if self.measured is not None:
+            _forget_results()
             self.measured.switch_context(item.nodeid)
         began = time.perf_counter()
         result = yield
@@ -117,6 +119,15 @@ class Watch:
         """Also of a file that does not load."""
         if report.failed and not self.failed:
             self.failed = report.nodeid or "collection"
+
+
+def _forget_results() -> None:
+    """What is kept from an earlier test would hide that this one needs those lines, too."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sudare."):
+            for value in list(vars(module).values()):
+                if isinstance(value, _lru_cache_wrapper):
+                    value.cache_clear()
 
 
 class Copy:
