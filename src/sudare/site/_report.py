@@ -215,7 +215,10 @@ def _effects(model: Model) -> str:
             "models, so that no one set of coefficients is the blend; these are their averages, by "
             "weight. sudare export writes all of them. "
         )
-    page += "They describe the model, not causes, and they are shrunk on purpose: no intervals.</p>"
+    page += (
+        "They describe the model, not causes, and they are shrunk on purpose: no intervals. For "
+        "coefficients of everybody's rows with intervals: sudare estimate.</p>"
+    )
     head = ["", "one step", "log-odds" if ratios else f"change of {model.study.target.column}"]
     head += ["odds ratio"] if ratios else []
     counted = any(e.seen is not None and e.seen.own is not None for e in effects)
