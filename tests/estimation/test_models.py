@@ -12,8 +12,6 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from sudare.estimation import Family, Model, NoisySums, estimate_linear, estimate_session
 from sudare.estimation._coefficients import HIDDEN, INTERCEPT_HIDDEN, in_study_units
-from sudare.estimation._models import linear_equations
-from sudare.estimation._structure import known_moments, known_zeros
 from sudare.foundations import checks
 from sudare.foundations.randomness import seeded
 from sudare.pooling import NewtonStep
@@ -143,18 +141,6 @@ def test_without_noise_sessions_lead_to_the_maximum_of_the_likelihood(family: Fa
     assert ratio[0] == pytest.approx(np.exp(expected[3]), rel=1e-4)
 
 
-def test_predictions_are_those_of_the_encoded_rows() -> None:
-    """Intercept and coefficients are all that is needed, to rounding."""
-    study = units(NUMBER)
-    table = Table(50, 3, study)
-    matrix, shift = in_study_units(study, "linear")
-    theta = table.rng.standard_normal(5)
-    beta = matrix @ theta
-    beta[-1] += shift
-    expected = study.target_middle + study.target_reach * (table.rows @ theta)
-    assert table.design @ beta == pytest.approx(expected, rel=1e-12, abs=1e-10)
-
-
 def test_without_an_intercept_the_line_still_goes_through_the_centres() -> None:
     study = parse_study(WIDE + NUMBER + TERMS + "intercept = false\n")
     table = Table(3000, 11, units(NUMBER))
@@ -191,26 +177,6 @@ def test_all_columns_of_a_real_study_against_pandas() -> None:
     assert numbers(model)[0] == pytest.approx(plain, rel=1e-5, abs=1e-5)
     missing = [each.term.missing for each in model.coefficients]
     assert missing == [False, False, False, True, False, False, False, True, *[False] * 3]
-
-
-def test_public_entries_are_what_the_rows_give_and_carry_no_noise() -> None:
-    study = people.numbers()
-    frame = people.people(500, seeded(5))
-    rows, _ = people.exact(frame, study)
-    known, gram = known_moments(study), rows.T @ rows / 500
-    told = ~np.isnan(known)
-    assert told.sum() == 3 + 3 * 2  # the constant, two columns of two categories; pairs of stages
-    assert gram[told] == pytest.approx(known[told], abs=1e-12)
-    assert np.isnan(known_zeros(study)).sum() == known.size - 6
-    sums = people.noisy(frame, study, 40.0, seeded(6))
-    equations = linear_equations(sums, study, sums)
-    assert equations.hessian[told] == pytest.approx(500 * known[told])
-    assert (equations.hessian_variance[told] == 0).all()
-    assert equations.hessian_variance[0, 0] == pytest.approx(2 * 40.0**2)
-    assert equations.hessian_variance[0, 1] == pytest.approx(40.0**2)
-    # Shortened rows are not what the study says, but for the constant and for what is 0.
-    short = known_moments(people.numbers("row_norm = 0.6\n"))
-    assert (~np.isnan(short)).sum() == 1 + 6
 
 
 def coverage(change: Callable[[NoisySums], NoisySums]) -> tuple[int, int]:
