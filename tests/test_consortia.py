@@ -10,12 +10,13 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
-from benchmarks import pooling_harm
+from benchmarks import blending_real, pooling_harm
 from benchmarks.consortia import Consortium, learners, moments, regression
 from benchmarks.consortia.gradients import gradient_descent
 from benchmarks.consortia.information import worth
 from benchmarks.consortia.pooled import pooled_sum
 from benchmarks.consortia.real import studies
+from benchmarks.consortia.realistic import FEWEST_JUDGED, KINDS, dealt, drawn, here
 from benchmarks.consortia.sessions import gradient_sessions
 from benchmarks.consortia.sites import FEWEST, TABLES, missing_sites, read_sites, site_studies
 from benchmarks.consortia.synthetic import SCENARIOS, Scenario, synthetic
@@ -295,3 +296,88 @@ def test_the_harm_benchmark_counts_runs_below_own() -> None:
     assert (below_one.value, below_two.value, worst.value) == (50.0, 25.0, -2.5)
     assert below_one.baseline == "separate 50.00 of 2"
     assert law.value == -0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_drawn_consortia_are_unlike_a_sphere(kind: str) -> None:
+    """Rare levels, unequal sizes, both classes; a seed gives the same rows."""
+    made, again = drawn(kind, 40, 3), drawn(kind, 40, 3)
+    assert np.array_equal(made.test_X, again.test_X)
+    assert len(made.own_y) == 40
+    sizes = [len(y) for _, y in made.others]
+    assert max(sizes) > 4 * min(sizes)
+    X, y = made.pooled()
+    assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-12
+    assert 0.05 < y.mean() < 0.7
+    # Rows beyond the norm are shortened, so a column of two values holds a few more.
+    counts = [np.unique(np.round(x, 9), return_counts=True)[1] for x in made.test_X.T]
+    two_valued = [np.sort(each)[-2:].sum() > 0.5 * len(made.test_y) for each in counts]
+    assert 1 < sum(two_valued) < made.contract.features
+
+
+def test_organisations_differ_as_their_kind_says() -> None:
+    """Shares of the outcome vary between large organisations where levels do, beyond sampling."""
+    beyond = {}
+    for kind in ("alike", "intercepts"):
+        spread = []
+        for seed in range(6):
+            many = [y for _, y in drawn(kind, 10, seed).others if len(y) > 60]
+            shares = np.array([y.mean() for y in many])
+            sampling = np.mean([y.mean() * (1 - y.mean()) / len(y) for y in many])
+            spread.append(shares.var(ddof=1) - sampling)
+        beyond[kind] = np.mean(spread)
+    assert beyond["intercepts"] > 0.008 > beyond["alike"]
+
+
+def test_a_table_is_dealt_with_as_many_own_rows_as_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {k: 30 + k for k in range(12)}
+    _write_table(tmp_path / "sites" / "guImmun.csv", "guImmun", sizes)
+    monkeypatch.setenv("SUDARE_DATA", str(tmp_path))
+    assert here("guImmun")
+    assert not here("Exam")
+    assert not here("Pima")
+    made = dealt("guImmun", 50, 1)
+    assert made is not None
+    assert len(made.own_y) == 50
+    assert len(made.test_y) >= FEWEST_JUDGED
+    others = sum(len(y) for _, y in made.others)
+    assert 50 + len(made.test_y) + others == sum(sizes.values())
+    assert dealt("guImmun", 300, 1) is None
+
+
+def test_the_real_benchmark_judges_beside_the_simple_ways() -> None:
+    tasks = [blending_real.Task("alike", 40, seed) for seed in (0, 1)]
+    found = blending_real.judge_all([*tasks, *blending_real.harm_tasks([0])[:1]], 1)
+    assert len(found) == 3 * len(blending_real.EPSILONS)
+    assert found[tasks[0], 1.0].keys() == {
+        *blending_real.RIVALS,
+        "blend",
+        "cv",
+        "interval",
+    }
+    rows = {row.name: row for row in blending_real.report(found)}
+    assert rows["more than 1 below own, of 4 runs"].value == 0
+    cell = rows["log loss, 40 own rows, ε = 5"]
+    assert cell.baseline is not None
+    assert "mirror" in cell.baseline
+    blend = np.mean([found[task, 5.0]["blend"]["log loss"] for task in tasks])
+    assert cell.value == pytest.approx(blend)
+    best = min(
+        np.mean([found[task, 5.0][way]["log loss"] for task in tasks])
+        for way in blending_real.RIVALS
+    )
+    assert f"{best:.4f}" in cell.baseline
+
+
+def test_a_cell_is_missed_by_more_than_a_standard_error() -> None:
+    def scores(blend: float, best: float) -> blending_real.Scores:
+        ways = {way: {"AUC": 0.5} for way in blending_real.RIVALS} | {"sum": {"AUC": best}}
+        return ways | {"blend": {"AUC": blend}}
+
+    (even,) = blending_real._rivals_row("x", "AUC", [scores(0.70, 0.72), scores(0.76, 0.75)])
+    (worse,) = blending_real._rivals_row("x", "AUC", [scores(0.70, 0.72), scores(0.73, 0.75)])
+    assert even.ok
+    assert worse.ok is False
+    assert list(blending_real._rivals_row("x", "AUC", [scores(0.7, 0.7)])) == []
