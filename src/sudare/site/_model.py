@@ -49,8 +49,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     own: int | None = None
     """Own rows that have this category, or this gap; None for a number."""
     others: float | None = None
-    """The same of the rows behind releases of sums, with a 95 % interval for the noise; None where
-    releases do not tell."""
+    """The same of the rows behind releases of sums, and what it lies between but for one
+    draw of the noise in 16,000; None where releases do not tell."""
     low: float | None = None
     high: float | None = None
     of: int = 0

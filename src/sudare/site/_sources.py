@@ -19,6 +19,8 @@ from sudare.study import Feature, Study
 
 Array = NDArray[np.float64]
 _FEATURES_SHOWN = 5
+_SURELY = 4.0
+"""Standard deviations of the noise: it is farther off once in 16,000 times."""
 _HUGE = 1e100
 """Beyond it a number says nothing, and the file could not be read again."""
 UNSETTLED = "own rows do not settle it"
@@ -132,7 +134,7 @@ def _seen(
         return Seen(feature=feature.name, varies=varies, own=own, of=everybody)
     count, deviation = counted
     of = sums.n
-    low, high = (min(max(count + side * 1.96 * deviation, 0.0), of) for side in (-1, 1))
+    low, high = (min(max(count + side * deviation, 0.0), of) for side in (-_SURELY, _SURELY))
     return Seen(
         feature=feature.name, varies=varies, own=own, others=count, low=low, high=high, of=of
     )
