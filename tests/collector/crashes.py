@@ -72,43 +72,46 @@ def kills(place: str, reports: np.ndarray, count: int, seed: int) -> None:
         assert os.WIFSIGNALED(os.waitpid(one, 0)[1]), "it ended by itself"
 
 
+_failures: list[StoreUnavailable] = []
+
+
+def patiently(action: Callable[..., Any], *values: Any) -> Any:
+    """Again and again: a disk may fail at any write."""
+    for _ in range(50):
+        try:
+            return action(*values)
+        except StoreUnavailable as problem:
+            _failures.append(problem)
+    raise AssertionError("it never came back")
+
+
 def errors(place: str, reports: np.ndarray) -> None:
     """Send every report until it is acknowledged, some again and again."""
-    rng, failed = np.random.default_rng(1), 0
-
-    def patiently(action: Callable[..., Any], *values: Any) -> Any:
-        nonlocal failed
-        for _ in range(50):
-            try:
-                return action(*values)
-            except StoreUnavailable:
-                failed += 1
-        raise AssertionError("it never came back")
-
+    rng = np.random.default_rng(1)
     collector = patiently(begin, place)
     for group in np.array_split(rng.permutation(np.repeat(reports, 3)), 50):
         patiently(send, collector, group)
         patiently(collector.publish_due)
     collector.close()
-    say("failed", [failed])
+    say("failed", [len(_failures)])
 
 
 def main(kind: str, place: str, *rest: str) -> None:
-    collector = begin(place)
-    tickets = collector.issue(USERS)
+    collector = patiently(begin, place)
+    tickets = patiently(collector.issue, USERS)
     collector.close()
     reports = np.frombuffer(packed(tickets), RECORD)
     if kind == "kills":
         kills(place, reports, *map(int, rest))
     else:
         errors(place, reports)
-    collector = begin(place)
-    before = collector.store.counts(np.arange(USERS))[0]
+    collector = patiently(begin, place)
+    before = patiently(collector.store.counts, np.arange(USERS))[0]
     serials = [own.serial for own in sorted(tickets, key=lambda own: own.rounds)]
     say("once", [s for s, n in zip(serials, before, strict=True) if n == 1])
     say("more", [s for s, n in zip(serials, before, strict=True) if n > 1])
-    send(collector, reports)
-    collector.publish_due()
+    patiently(send, collector, reports)
+    patiently(collector.publish_due)
     say("heard", [each.reporters for each in collector.history()])
     collector.close()
 
