@@ -66,6 +66,11 @@ def test_a_person_is_one_row_the_average_of_all() -> None:
     assert days.targets == pytest.approx([((1 + 3 + 4) / 3 - 4) / 4, -0.5, 0.25])
 
 
+def test_half_of_the_rows_are_enough_for_the_second_class() -> None:
+    rows = [("a", "20", "north", "yes"), ("a", "20", "north", "no")]
+    assert read_table(table(rows), STUDY).targets == pytest.approx([1.0])
+
+
 def test_the_order_of_rows_changes_no_bit() -> None:
     rng = seeded(3)
     rows = [(str(i % 5), f"{rng.uniform(18, 90):.3f}", "west", "no") for i in range(40)]
