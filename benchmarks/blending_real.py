@@ -18,7 +18,8 @@ more than one point of accuracy below own, at most 0.2 % more than two. Last, ho
 gain on fresh rows lies in the interval that `explain()` states, for made-up laws with their
 thousands of fresh rows; aim 90 %.
 
-Seeds from 12000 on: nothing was tuned on these draws and splits.
+Seeds from 13000 on: nothing was tuned on these draws and splits. A block from 12000 on was run
+before, with other constants and without the real tables; docs/theory/hedging.md tells both.
 """
 
 import argparse
@@ -49,8 +50,8 @@ from sudare.releases import MomentsRelease
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0)
 OWN_ROWS = (10, 20, 40, 100, 500)
-SEEDS, HARM_SEEDS = 3, 11
-FIRST_SEED = 12_000
+SEEDS, HARM_SEEDS = 1, 11
+FIRST_SEED = 13_000
 RIVALS = ("own", "sum", "uniform", "mirror")
 BLEND = "blend"
 LOWER_IS_BETTER = ("log loss", "squared error", "Brier")

@@ -84,7 +84,7 @@ def blend(contract: Contract, releases: list[Release], table: Array, y: Array) -
     logs = np.array([each.log_weight for each in made])
     weights = 0.9 * np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
     weights[0] += 0.1
-    if contract.classes is not None and weights[0] > 0.7:
+    if contract.classes is not None and weights[0] > 0.6:
         weights = np.array([1.0] + [0.0] * (len(made) - 1))
     own_loss, gain, error = _gain(own, made, weights, bound)
     for candidate in made:

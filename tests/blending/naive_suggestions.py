@@ -402,7 +402,7 @@ def suggestions(view: View, own: Own) -> tuple[list[Suggestion], dict[str, float
             (", any length", theta, wide + 0.25 * np.outer(theta, theta) + free, 0.9 * 0.25),
             (", direction", 0 * theta, wide + np.outer(theta, theta) + free, 0.1),
         ):
-            worth = _worth(own, about, np.linalg.inv(law)) ** 0.5
+            worth = _worth(own, about, np.linalg.inv(law)) ** (0.5 * min(1, len(own.y) / 50))
             named[kind].append(
                 Suggestion(name + kind, mean, np.linalg.inv(law), part * chance * worth, shares)
             )

@@ -56,8 +56,9 @@ BETWEEN = np.array([0.05, 0.1, 0.2, 0.4, 0.8]) ** 2
 LEVELS, LEVELS_KNOWN = 0.5, 2.0
 """Variance of levels before the releases are seen, in the same units, and how many organisations
 that guess is worth."""
-VAGUE = 0.5
-"""What a law could settle counts to this power: vague laws are worth little, and risk little."""
+VAGUE, FEW = 0.5, 50.0
+"""What a law could settle counts to this power: vague laws are worth little, and risk little. With
+fewer own rows than `FEW` to less, in proportion: the own model has little to lose then."""
 LENGTH = 0.25
 """Variance of own length, against the consortium's, where it is left to own rows."""
 ANY_LEVEL = 4.0
@@ -318,7 +319,7 @@ def _candidates(view: _View, parties: tuple[str, ...], own: Records, scale: _Sca
         laws,
         (*names, *(f"{n}, any length" for n in names), *(f"{n}, direction" for n in names)),
         tuple(centre.kind for centre in centres) * 3,
-        chances * _worth(laws, prior, own) ** VAGUE,
+        chances * _worth(laws, prior, own) ** (VAGUE * min(1.0, len(own) / FEW)),
         parties,
         np.concatenate([contributions] * 3),
         1 - tried[0].memberships.sum(axis=1),

@@ -43,7 +43,7 @@ OWN = 0.1
 """Chance, before own labels are seen, that the releases say nothing about own rows."""
 LEAST_OWN = 0.1
 """Weight that the own model keeps whatever the evidence: own rows may have been lucky."""
-ALONE = 0.7
+ALONE = 0.6
 """Beyond this weight the own model classifies alone. Few rows of many columns leave it close to
 even odds everywhere, and then a tenth of a sure and wrong candidate would decide."""
 AS_RECEIVED = 0.1
