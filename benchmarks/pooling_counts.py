@@ -24,7 +24,15 @@ from benchmarks.consortia import Array
 from benchmarks.table import Row
 from sudare.foundations.randomness import Generator, seeded
 from sudare.learners import solve
-from sudare.pooling import Member, PoolPlan, PoolTerms, Session, newton_step, session_steps
+from sudare.pooling import (
+    CountScale,
+    Member,
+    PoolPlan,
+    PoolTerms,
+    Session,
+    newton_step,
+    session_steps,
+)
 from sudare.pooling._poisson import count_scale, poisson_from_moments, prior_stds
 from sudare.pooling._sums import agreed_theta, read_moments, read_newton
 from sudare.releases import INTERCEPT_SHARE, Contract
@@ -129,8 +137,10 @@ def _pooled(case: Case, table: Array, events: Array, epsilon: float, rng: Genera
     sums = read_moments(terms.sessions[0], noisy(terms.sessions[0], None))
     share = contract.constant / contract.full_norm
     theta = poisson_from_moments(sums, ROWS, terms.noise_std, share, case.most)
-    scale = count_scale(sums, ROWS, share, case.most)
     for session in terms.sessions[1:]:
+        scale = count_scale(sums, ROWS, share, case.most)
+        if session is terms.sessions[-1]:
+            scale = CountScale(case.most, float(case.most))
         start = agreed_theta(theta, session.longest_theta)
         found = read_newton(session, noisy(session, start), start)
         std = session.shares(start).noise_std(case.members)

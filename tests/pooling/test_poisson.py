@@ -226,10 +226,13 @@ class TestEstimate:
         assert np.linalg.norm(board.newton(1).start - best) < 0.5 * np.linalg.norm(best)
         assert (np.sqrt(np.diag(found.covariance)) > deviations).all()
         assert last.noise_std == pytest.approx(MOST * board.terms.sessions[2].shares().noise_std(3))
-        # The mean is below 1 and above ½, so weights are cut at 4, a third of the largest count.
+        assert last.hessian_noise_std == pytest.approx(last.noise_std / POISSON_WEIGHT)
+        # The mean is below 1 and above ½, so weights of the first step are cut at 4, a third of
+        # the largest count; those of the last are not.
         assert 0.5 < events.mean() < 1
-        assert board.count_scale == SCALE
-        assert last.hessian_noise_std == pytest.approx(last.noise_std / 3 / POISSON_WEIGHT)
+        assert (board.count_scale(1), board.count_scale(2)) == (SCALE, CountScale(MOST, 12.0))
+        first = board.newton(1)
+        assert first.hessian_noise_std == pytest.approx(first.noise_std / 3 / POISSON_WEIGHT)
         release = pooled_release(board)
         assert isinstance(release, PooledRelease)
         assert release.numbers == 3 + 6 + 1 + 1

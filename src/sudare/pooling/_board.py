@@ -137,11 +137,15 @@ class Board:
         """The first session's sum."""
         return read_moments(self.terms.sessions[0], self.sum(0))
 
-    @cached_property
-    def count_scale(self) -> CountScale:
-        """In parts of what Poisson sessions sum: the largest count and the largest weight."""
+    def count_scale(self, session: int) -> CountScale:
+        """In parts of what a Poisson session sums: the largest count and the largest weight.
+
+        In the last session no weight is cut: estimates and their intervals stand on it.
+        """
         most = self.terms.plan.most_count
         assert isinstance(most, int)
+        if session == len(self.terms.sessions) - 1:
+            return CountScale(most, float(most))
         return count_scale(self.moments, self.roster.rows, self._constant, most)
 
     @property
@@ -176,7 +180,7 @@ class Board:
         start = self._evaluated_at(session)
         sums = read_newton(terms, found, start)
         std = terms.shares(start).noise_std(len(self.terms.plan.members))
-        most, heaviest = self.count_scale if terms.kind == "poisson" else (1, 1.0)
+        most, heaviest = self.count_scale(session) if terms.kind == "poisson" else (1, 1.0)
         return NewtonStep(
             start,
             most * sums.score,
@@ -228,7 +232,8 @@ class Board:
         if session == 1:
             sums, rows, std, share = self.moments, self.roster.rows, terms.noise_std, self._constant
             if counts:
-                found = poisson_from_moments(sums, rows, std, share, self.count_scale.most)
+                most = self.count_scale(session).most
+                found = poisson_from_moments(sums, rows, std, share, most)
             else:
                 found = logistic_from_moments(sums.cross, sums.gram, rows, std, share)
             return agreed_theta(found, longest)

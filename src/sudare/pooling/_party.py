@@ -118,7 +118,7 @@ def noisy_sums(
 ) -> list[int]:
     """Own sums with own share of the noise, in steps. The ledger has been charged."""
     here, plan = board.terms.sessions[session], board.terms.plan
-    scale = board.count_scale if here.kind == "poisson" else None
+    scale = board.count_scale(session) if here.kind == "poisson" else None
     steps = session_steps(here, plan.contract, table, targets, theta, scale)
     return here.shares(theta).add_to(steps.tolist())
 
