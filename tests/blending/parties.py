@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from sudare.blending._received import Received, receive
+from sudare.blending._records import Records
 from sudare.foundations.privacy import PureEvent
 from sudare.foundations.randomness import seeded
 from sudare.releases import Contract, LearnerRelease, MomentsRelease
@@ -83,3 +85,17 @@ def some_learners(contract: Contract, number: int = 5, seed: int = 0) -> list[Le
         )
         for m in range(number)
     ]
+
+
+def own_records(contract: Contract, n: int = 40, seed: int = 50) -> Records:
+    """Own rows in units of the contract."""
+    table, _, numbers = rows_and_targets(contract, n, seed)
+    rows = contract.rows(table) / contract.full_norm
+    constant = contract.constant / contract.full_norm
+    if contract.target_bound is None:
+        return Records(rows, numbers, constant=constant)
+    return Records(rows, numbers / contract.target_bound, 0.04, constant)
+
+
+def many_moments(contract: Contract, many: int = 12, **changes: Any) -> Received:
+    return receive([moments(f"{k}", contract, seed=k, **changes) for k in range(many)])
