@@ -40,6 +40,23 @@ def test_claims_that_do_not_follow_from_the_study_are_refused(tmp_path: Path) ->
         site.verify(data, ring, classes(epsilon=3.9))
 
 
+def test_a_price_may_differ_as_other_machines_round(tmp_path: Path) -> None:
+    """Another version of a library gives another last bit, and makes nobody a forger."""
+    study, ours = classes(), clinic(tmp_path, "A", seed=1)
+    data = Path(ours.publish(study, tmp_path / "out").address).read_bytes()
+    event = open_release(data, keyring(ours)).release.event
+    assert isinstance(event, NearGaussianEvent)
+    for factor, fits in ((1 + 2.0**-50, True), (1 - 2.0**-50, True), (1 - 1e-7, False)):
+        changed = resigned(
+            ours, data, {}, event=msgspec.structs.replace(event, mu=event.mu * factor)
+        )
+        if fits:
+            assert site.verify(changed, keyring(ours), study).signer == "A"
+        else:
+            with pytest.raises(ReleaseInvalid, match="price"):
+                site.verify(changed, keyring(ours), study)
+
+
 def test_a_learner_release_must_keep_to_the_ball_of_the_study(tmp_path: Path) -> None:
     study, ours = classes("objective"), clinic(tmp_path, "A", seed=1)
     data = Path(ours.publish(study, tmp_path / "out").address).read_bytes()

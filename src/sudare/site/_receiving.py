@@ -205,7 +205,7 @@ def _check_against(signed: SignedRelease, study: "Study") -> None:
         expected = _as_before(release, expected)
     if release.contract != study.contract:
         raise ReleaseInvalid("Its bounds are not those of the study")
-    if release.event != expected.event:
+    if not _is_nearly(release.event, expected.event, _ROUNDING):
         raise ReleaseInvalid("Its price is not the one the study sets")
     if not _same(release.noise_std, expected.noise_std):
         raise ReleaseInvalid("Its noise is not what the study's terms call for")
@@ -227,7 +227,7 @@ def _as_before(release: Release, expected: "ReleasePlan") -> "ReleasePlan":
     and so is slack near that of the seal that it had.
     """
     event = _first_event(expected)
-    if not _is_nearly(release.event, event):
+    if not _is_nearly(release.event, event, _FIRST_ROUNDING):
         if release.event == expected.event:
             raise ReleaseInvalid("Its certificate states no edition of the calibrations")
         raise ReleaseInvalid("Its price is not the one the study sets")
@@ -256,13 +256,13 @@ def _first_event(plan: "ReleasePlan") -> Event:
     return ApproximateEvent(terms.epsilon, terms.delta, **about)
 
 
-def _is_nearly(stated: Event, event: Event) -> bool:
-    """The same kind, about the same, with nothing assumed, and at most a hundredth less."""
+def _is_nearly(stated: Event, event: Event, rounding: float) -> bool:
+    """The same kind with the same numbers, but for what another machine's arithmetic rounds."""
     if type(stated) is not type(event):
         return False
     numbers, others = msgspec.structs.asdict(event), msgspec.structs.asdict(stated)
     return all(
-        (1 - _FIRST_ROUNDING) * value <= others[name] <= (1 + _ROUNDING) * value
+        (1 - rounding) * value <= others[name] <= (1 + _ROUNDING) * value
         if isinstance(value, float)
         else others[name] == value
         for name, value in numbers.items()
