@@ -414,6 +414,15 @@ def test_counts_that_were_pooled_give_rate_ratios(poisson: Made) -> None:
     assert "A Poisson regression of falls" in poisson.estimate().sentence
 
 
+def test_counts_without_sessions_are_numbers_with_a_hint(tmp_path: Path) -> None:
+    made = desks(tmp_path, study=counts(), rows=400, cap=200.0, epsilon=40.0)
+    finish(made)
+    whole = Made(tmp_path / "shared", counts(), made[0].pool.keyring, [])
+    found = whole.estimate().model
+    assert found.family == "linear"
+    assert any("--kind poisson" in note for note in found.notes)
+
+
 def test_moments_alone_are_refused_for_classes(tmp_path: Path) -> None:
     study = classes(epsilon=4.0)
     clinics = [clinic(tmp_path, f"C{k}", seed=k, rows=60) for k in range(3)]

@@ -52,7 +52,7 @@ def estimate(
 
     Coefficients, odds or rate ratios, standard errors, intervals and p-values that count the noise
     as well as sampling, in the study's units, or "hidden by the noise" where it is. Linear models
-    come from moments, logistic ones from a pool of the kind logistic. No further ε is spent.
+    come from moments, logistic and Poisson ones from a pool of that kind. No further ε is spent.
 
     [bold]Example:[/bold] sudare estimate shared --html odds.html --csv odds.csv
     """

@@ -94,6 +94,8 @@ def estimate_releases(
     notes: list[str] = []
     if study.task == "regression" and not _sessions(checked, used):
         model = _linear(used, study, level, method)
+        if study.target.counts:
+            notes.append(f"The target is a count. For rate ratios, {_ASK.format(kind='poisson')}.")
     else:
         if method == "sites":
             raise checks.InvalidInput(
