@@ -391,11 +391,11 @@ def suggestions(view: View, own: Own) -> tuple[list[Suggestion], dict[str, float
         else:
             theta, precision, _, _ = behind(target, sure, about, view.law, own.noise is None)
         wide = np.linalg.inv(precision)
-        wide += 4 * t * view.size * _slopes(own, view.columns, view.middle)
+        wide += t * view.size * _slopes(own, view.columns, view.middle)
         corner = np.zeros_like(wide)
         if own.constant:
             corner[-1, -1] = view.size / own.constant**2
-        wide += 4 * level * corner
+        wide += level * corner
         free = 4 * corner
         for kind, mean, law, part in (
             ("", theta, wide, 0.9 * 0.75),

@@ -43,7 +43,7 @@ DIRECTION = 0.1
 """Chance that a law holds for its direction only."""
 FREE = 0.25
 """Of the laws at their word, the share that leaves their length to own rows."""
-UNUSUAL = 4.0
+UNUSUAL = 1.0
 """Own truth's variance about the centre, against that of the others."""
 POOL_ALIKE, POOL_UNUSUAL = 0.1, 2.0
 """The same with a pooled release: a sum hides who differs, and tells how far all of them do."""
