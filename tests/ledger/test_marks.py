@@ -86,6 +86,26 @@ def test_the_size_of_a_mark_does_not_depend_on_the_rows(rows: int) -> None:
     assert len(set(parts)) == 512
 
 
+@pytest.mark.parametrize("rows", [1, 40, 400, 511, 20_000])
+def test_without_the_key_a_sketch_does_not_tell_how_many_rows_occur_once(rows: int) -> None:
+    # The smallest of many digests are small, and those of few rows are in order before the rest.
+    mark = prints(distinct(0, rows)).mark("people", "v")
+    numbers = np.frombuffer(bytes.fromhex(mark.sketch), ">u8") / 2.0**64
+    # Each test fails for uniform numbers with a chance below 1e-6: 4.9 standard deviations.
+    assert abs(numbers.mean() - 0.5) < 4.9 * np.sqrt(1 / 12 / 512)
+    rises = (np.diff(numbers) > 0).mean()
+    assert abs(rises - 0.5) < 4.9 * np.sqrt(1 / 12 / 511)
+    assert not (np.diff(numbers[:20]) > 0).all()  # 1 in 20!
+
+
+def test_two_versions_of_the_same_rows_are_hidden_in_different_ways() -> None:
+    same = distinct(0, 40)
+    one, two = prints(same).mark("people", "v"), prints([*same, b"more"]).mark("people", "w")
+    parts = [set(re.findall(".{16}", mark.sketch)) for mark in (one, two)]
+    assert not parts[0] & parts[1]
+    assert prints(same).share(two) == pytest.approx(40 / 41, abs=0.03)
+
+
 def test_the_secret_is_not_in_the_database(tmp_path: Path) -> None:
     with Ledger(tmp_path / "a.db") as ledger:
         ledger.open("people", "ab" * 32, 1.0)

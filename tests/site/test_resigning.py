@@ -9,9 +9,12 @@ from sudare import site
 from sudare.exchange import Keyring, new_key, seal_release, unverified
 from sudare.foundations.checks import InvalidInput
 from sudare.ledger import BudgetExceeded, Ledger
-from sudare.site import Published, resign
+from sudare.releases import Pooled
+from sudare.site import Checked, Published, resign
+from sudare.site._receiving import counted_once
 from sudare.study import parse_study
 from tests.site.clinics import CLASSES, Clinic, classes, clinic
+from tests.site.desks import desks
 
 STUDY = classes("objective")
 NEW = new_key()
@@ -111,6 +114,46 @@ def test_another_who_signs_the_same_numbers_does_not_count_twice(
     ring = Keyring({"Clinic A": ours.key.public, "Clinic Z": thief.public})
     found = site.collect([str(tmp_path / "out")], ring, STUDY)
     assert sum(each.trusted is not None for each in found) == 1
+
+
+def stolen(released: tuple[Clinic, Published], folder: Path, ring: Keyring) -> list[Checked]:
+    """What is found where somebody trusted has signed a copy, with a receipt of their own."""
+    _, first = released
+    signed, _ = unverified(Path(first.address).read_bytes())
+    thief = new_key()
+    copy = msgspec.structs.replace(signed.release, party="Clinic Z")
+    later = msgspec.structs.replace(
+        signed.certificate, moment="2099-01-01T00:00:00+00:00", receipt="0" * 64
+    )
+    (folder / "z.release").write_bytes(seal_release(copy, later, thief))
+    return site.collect([str(folder)], ring.with_key("Clinic Z", thief.public), STUDY)
+
+
+def test_whoever_signs_a_copy_ones_own_rows_are_known(
+    tmp_path: Path, released: tuple[Clinic, Published]
+) -> None:
+    ours, _ = released
+    found = stolen(released, tmp_path / "out", Keyring({"Clinic A": ours.key.public}))
+    assert [each.trusted.signer for each in found if each.trusted] == ["Clinic Z"]
+    made = site.blend(ours.data, STUDY, found, party="A", key=ours.key.public.fingerprint)
+    assert made.story.parties == ()
+    assert "made from these rows" in {refusal.reason for refusal in made.story.refusals}
+
+
+def test_what_is_in_a_pool_does_not_count_again_when_it_was_signed_again(tmp_path: Path) -> None:
+    made = desks(tmp_path, study=(study := classes(epsilon=1.0)), cap=9.0)
+    for _ in range(2):
+        for desk in made:
+            desk.run()
+    first, place = made[0], made[0].pool.place
+    with Ledger(first.folder / "ledger.db") as ledger:
+        site.publish(first.data, study, ledger, first.key, party=first.name, place=place)
+        resign(ledger, NEW, party="A, new key", place=place)
+    ring = first.pool.keyring.with_key("A, new key", NEW.public)
+    found = site.collect([place], ring, study)
+    assert {each.trusted.signer for each in found if each.trusted} >= {"A, new key"}
+    used = [each for each in counted_once(found) if each.trusted is not None]
+    assert [isinstance(each.trusted.release, Pooled) for each in used if each.trusted] == [True]
 
 
 def test_what_cannot_be_signed_again_is_said(

@@ -9,7 +9,9 @@ other bytes and the same people. So beside the fingerprint of the bytes a ledger
              their rows share most of these
 
 Both are keyed, and the secret is in the ledger's key file, not in the database: without it a mark
-is random numbers, of a length that does not depend on the rows. With it, somebody who guesses a
+is random numbers, of a length that does not depend on the rows. A sketch is encrypted, too: how
+small its digests are tells how many rows occur once, and two of them what they have in common. With
+the secret, somebody who guesses a
 whole row of a sketch can see that it was there; it is to be kept like the rows.
 
 When are two tables nearly the same people? If rows of both were drawn independently from one law, a
@@ -46,7 +48,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str = ""
     sketch: str = ""
     count: str = ""
-    """How many of the sketch are rows, hidden; the others fill it up."""
+    """How many of the sketch are rows, encrypted like it; zeros fill it up."""
 
 
 class Prints:
@@ -64,20 +66,22 @@ class Prints:
     def mark(self, dataset: str, version: str) -> Mark:
         """What the ledger keeps of it."""
         smallest = sorted(self.once)[:_SIZE]
-        filled = [*smallest, *(self._filler(self.digest, i) for i in range(len(smallest), _SIZE))]
-        count = len(smallest) ^ self._hidden(version)
+        sketch = b"".join(smallest).ljust(_SIZE * _DIGITS, b"\0")
+        hidden = self._encrypted(len(smallest).to_bytes(2, "big") + sketch, version, self.digest)
         return Mark(
             dataset=dataset,
             version=version,
             reading=self.reading,
             digest=self.digest,
-            sketch=b"".join(filled).hex(),
-            count=f"{count:04x}",
+            sketch=hidden[2:].hex(),
+            count=hidden[:2].hex(),
         )
 
     def share(self, mark: Mark) -> float | None:
         """The share of rows in common with a marked table, if that is no coincidence."""
-        sketch, count = bytes.fromhex(mark.sketch), int(mark.count, 16) ^ self._hidden(mark.version)
+        hidden = bytes.fromhex(mark.count + mark.sketch)
+        shown = self._encrypted(hidden, mark.version, mark.digest)
+        count, sketch = int.from_bytes(shown[:2], "big"), shown[2:]
         theirs = [sketch[i * _DIGITS : (i + 1) * _DIGITS] for i in range(count)]
         # Either may be the smaller part of the other. Above its largest, a full sketch is silent.
         top = max(theirs, default=b"") if count == _SIZE else b"\xff" * _DIGITS
@@ -85,12 +89,11 @@ class Prints:
         shares = [_common(theirs, self.once), _common(ours, set(theirs))]
         return max((share for share in shares if share is not None), default=None)
 
-    def _hidden(self, version: str) -> int:
-        return int.from_bytes(self._filler(version, 0)[:2], "big")
-
-    def _filler(self, about: str, place: int) -> bytes:
-        text = f"{about} {place}".encode()
-        return hashlib.blake2b(text, digest_size=_DIGITS, key=self._secret).digest()
+    def _encrypted(self, data: bytes, *about: str) -> bytes:
+        """These bytes under a key stream of their own; encrypted twice they are as before."""
+        stream = hashlib.shake_256(self._secret + "\n".join(about).encode()).digest(len(data))
+        mixed = int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")
+        return mixed.to_bytes(len(data), "big")
 
 
 def read(step: Transaction) -> list[Mark]:

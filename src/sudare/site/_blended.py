@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.blending import CandidateWeight, HedgedBlend
-from sudare.exchange import Trusted
 from sudare.foundations import checks
 from sudare.foundations.privacy import account
 from sudare.releases import Contract, Pooled, PooledLearner, Release, without, without_rows
@@ -98,11 +97,12 @@ class _Self(NamedTuple):
     key: str | None
     receipts: frozenset[str]
 
-    def made(self, trusted: Trusted) -> bool:
-        return (
+    def made(self, checked: Checked) -> bool:
+        return any(
             trusted.fingerprint == self.key
             or trusted.signed.certificate.receipt in self.receipts
             or trusted.release.party == self.party
+            for trusted in checked.all
         )
 
 
@@ -185,7 +185,7 @@ def _usable(
     for each in counted_once(checked):
         if each.trusted is None:
             refusals.append(Refusal(what=shown_name(each), reason=each.problem or "not valid"))
-        elif own.made(each.trusted):
+        elif own.made(each):
             refusals.append(Refusal(what=shown_name(each), reason="made from these rows"))
         else:
             named = msgspec.structs.replace(each.trusted.release, party=each.trusted.signer)

@@ -49,6 +49,13 @@ class Checked:
     trusted: Trusted | None
     problem: str | None
     """Why it was refused, or set aside; None for one that is used."""
+    copies: tuple[Trusted, ...] = ()
+    """The same numbers as others signed them: they are about the same rows."""
+
+    @property
+    def all(self) -> tuple[Trusted, ...]:
+        """Every signed form of these numbers, the one that is used first."""
+        return () if self.trusted is None else (self.trusted, *self.copies)
 
 
 def verify(data: bytes, keyring: Keyring, study: "Study | None" = None) -> Trusted:
@@ -118,9 +125,11 @@ def _latest_only(found: list[Checked]) -> list[Checked]:
     """A later release of a signer replaces the earlier, and the same numbers that were signed again
     by whomever (a lost key, a wrong name) replace those before: never both."""
     latest: dict[str, Checked] = {}
+    forms: dict[bytes, list[Trusted]] = {}
     for each in found:
         if each.trusted is None:
             continue
+        forms.setdefault(_numbers(each), []).append(each.trusted)
         rival = latest.get(each.trusted.fingerprint)
         if rival is None or _moment(each) > _moment(rival):
             latest[each.trusted.fingerprint] = each
@@ -130,10 +139,16 @@ def _latest_only(found: list[Checked]) -> list[Checked]:
         newest[_numbers(each)] = each
     used = {id(each) for each in newest.values()}
     why = "the same numbers, signed again since: the later file is used"
-    return [
-        each if each.trusted is None or id(each) in used else Checked(each.address, None, why)
-        for each in found
-    ]
+    told = []
+    for each in found:
+        if each.trusted is None:
+            told.append(each)
+        elif id(each) in used:
+            copies = [form for form in forms[_numbers(each)] if form != each.trusted]
+            told.append(dataclasses.replace(each, copies=tuple(copies)))
+        else:
+            told.append(Checked(each.address, None, why))
+    return told
 
 
 def _numbers(checked: Checked) -> bytes:
@@ -178,7 +193,8 @@ def counted_once(checked: Sequence[Checked]) -> list[Checked]:
     found = []
     for each in checked:
         shared = each.trusted is not None and (
-            each.trusted.fingerprint in covered or (_members(each) and each.address not in used)
+            any(form.fingerprint in covered for form in each.all)
+            or (_members(each) and each.address not in used)
         )
         why = "its rows are in a pooled release that is used"
         found.append(Checked(each.address, None, why) if shared else each)
