@@ -13,9 +13,11 @@ import httpx
 import pytest
 from prometheus_client import generate_latest
 
-from sudare.collector._settings import read_settings
-from sudare.collector.monitoring import Metrics
+from sudare.collector._opening import open_collector
+from sudare.collector._service import Service
+from sudare.collector._settings import Secrets, read_settings
 from tests.collector import crowd
+from tests.collector.served import TOKEN, survey_of
 from tests.support import ROOT, debian
 from tests.support.waiting import PATIENCE, eventually
 
@@ -126,11 +128,18 @@ def test_the_environment_names_what_is_read() -> None:
     assert named == known
 
 
-def test_the_metrics_to_watch_exist() -> None:
+def test_the_metrics_to_watch_exist(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "operate.md").read_text()
     named = set(re.findall(r"`(sudare_\w+)", page))
     assert len(named) > 3
-    exposed = generate_latest(Metrics().registry).decode()
+    (tmp_path / "survey.toml").write_text(survey_of().to_toml())
+    settings = read_settings(
+        None, {"survey": str(tmp_path / "survey.toml"), "store": str(tmp_path / "c.db")}, {}
+    )
+    opened = open_collector(settings, Secrets(token=TOKEN))
+    service = Service(settings, opened.survey, opened.schedule, opened.collector)
+    exposed = generate_latest(service.metrics.registry).decode()
+    opened.collector.close()
     assert {name for name in named if not re.search(rf"^# TYPE {name} ", exposed, re.M)} == set()
 
 

@@ -1,83 +1,86 @@
-"""Laws of rows: from own rows and releases, and from releases alone."""
-
-from typing import Any
+"""What the laws of rows come to in cases where it is plain; the oracle in `naive_suggestions` goes
+through all of their arithmetic with the whole blend."""
 
 import numpy as np
 import pytest
 
-from sudare.blending._records import Records
+from sudare.blending._received import Moments
+from sudare.blending._records import Array, Records
 from sudare.blending._rowlaws import released_law, row_law
 from sudare.foundations.randomness import seeded
 from sudare.releases import Contract
-from tests.blending.parties import CLASSES, many_moments, own_records, rows_and_targets
+
+CONTRACT = Contract(features=3, row_norm=3.0, constant=0.75, classes=(0, 1))
+CONSTANT = 0.75 / float(np.hypot(3.0, 0.75))
 
 
-def truth_of(contract: Contract) -> tuple[Any, Any]:
-    table, _, _ = rows_and_targets(contract, 50_000, 99)
-    rows = contract.rows(table) / contract.full_norm
-    return rows.mean(axis=0), rows.T @ rows / len(rows)
+def rows(n: int, seed: int, shift: float = 0.0) -> Array:
+    """Skewed rows at most 1 long with their constant, whose columns differ in size."""
+    rng = seeded(seed)
+    table = (rng.random((n, 3)) ** 2 - 0.3 + shift) * np.array([0.6, 0.3, 0.1])
+    return np.column_stack([table, np.full(n, CONSTANT)])
 
 
-def test_row_law_is_that_of_the_rows() -> None:
-    mean, second = truth_of(CLASSES)
-    own = own_records(CLASSES).rows
-    law, error, mean_error = row_law(
-        many_moments(CLASSES, n=2000, noise_std=1e-3).moments, CLASSES, own
+def summed(*parts: Array, noise_std: float = 1e-3) -> Moments:
+    many = len(parts)
+    return Moments(
+        tuple(f"party {k}" for k in range(many)),
+        np.zeros((many, 4)),
+        np.array([part.T @ part for part in parts]),
+        np.array([len(part) for part in parts]),
+        np.full(many, noise_std),
+        {},
     )
-    np.testing.assert_allclose(law.mean, mean, atol=0.01)
-    np.testing.assert_allclose(law.second, second, atol=0.01)
-    assert 0 <= error < 1e-5
-    assert 0 < mean_error < 1e-3
 
 
-def test_noisy_releases_leave_the_row_law_to_own_rows_and_shrink_it() -> None:
-    own = own_records(CLASSES).rows
-    law, _, _ = row_law(many_moments(CLASSES, noise_std=1e5).moments, CLASSES, own)
-    np.testing.assert_allclose(np.trace(law.second), (own**2).sum(axis=1).mean(), rtol=0.1)
-    assert (np.abs(law.mean) <= np.abs(own.mean(axis=0)) + 1e-3).all()
-    raw = own[:, :3].T @ own[:, :3] / len(own)
-    found = law.second[:3, :3]
-    assert _flatness(found) < _flatness(raw)
-    assert (np.linalg.eigvalsh(law.spread)[1:] > 0).all()
+def moments_of(table: Array) -> tuple[Array, Array]:
+    return table.mean(axis=0), np.cov(table.T, bias=True)
 
 
-def test_means_are_kept_where_they_are_sure_and_drawn_to_zero_where_not() -> None:
-    rows = np.column_stack([np.full(40, 0.5), np.zeros((40, 2)), np.full(40, 0.2)])
-    rows[:, :3] += 0.1 * seeded(2).normal(size=(40, 3))
-    noise = many_moments(CLASSES, noise_std=1e5).moments
-    law, _, error = row_law(noise, CLASSES, rows)
-    np.testing.assert_allclose(law.mean[:3], rows.mean(axis=0)[:3], atol=0.05)
-    assert error > 0
-    rows[:, 0] -= rows[:, 0].mean()
-    law, _, error = row_law(noise, CLASSES, rows)
-    assert np.linalg.norm(law.mean[:3]) < np.linalg.norm(rows.mean(axis=0)[:3])
+def test_released_rows_without_noise_are_what_they_were() -> None:
+    parts = rows(3000, 1), rows(1000, 2, shift=0.2)
+    own = Records(rows(20, 3), np.ones(20), constant=CONSTANT)
+    found = released_law(summed(*parts), own)
+    mean, spread = moments_of(np.vstack(parts))
+    assert found.law.mean == pytest.approx(mean, abs=1e-5)
+    assert found.law.spread == pytest.approx(spread, abs=1e-5)
+    assert found.second_error == pytest.approx(2 * (1e-3 / 4000) ** 2)
+    assert found.mean_error == pytest.approx(found.second_error / CONSTANT**2)
 
 
-def _flatness(matrix: Any) -> float:
-    values = np.linalg.eigvalsh(matrix)
-    return float(values[-1] / values[0])
+def test_own_rows_say_nothing_of_released_ones() -> None:
+    held = summed(rows(500, 1))
+    laws = [
+        released_law(held, Records(rows(n, seed, shift), np.ones(n), constant=CONSTANT))
+        for n, seed, shift in ((10, 4, 0.0), (300, 5, 0.4))
+    ]
+    assert laws[0].law.mean.tolist() == laws[1].law.mean.tolist()
+    assert laws[0].law.spread.tolist() == laws[1].law.spread.tolist()
 
 
-def test_rows_without_a_constant_are_centred() -> None:
-    contract = Contract(features=3, row_norm=1.0, classes=("no", "yes"))
-    table, _, _ = rows_and_targets(contract, 60, 5)
-    law, _, _ = row_law(many_moments(contract).moments, contract, contract.rows(table))
-    assert not law.mean.any()
+def test_released_rows_are_never_longer_than_one() -> None:
+    """Noise may say that they are: a hundred times as long as all rows together."""
+    held = summed(rows(10, 1), noise_std=50.0)
+    held.gram[:] += 1000.0 * np.eye(4)
+    found = released_law(held, Records(rows(10, 2), np.ones(10), constant=CONSTANT)).law
+    assert np.trace(found.second) <= 1 + 1e-9
+    assert np.linalg.eigvalsh(found.spread).min() >= -1e-12
 
 
-def test_the_released_law_is_that_of_the_rows_behind_the_sums() -> None:
-    """Own rows have no say, and noise below which nothing is told is the floor."""
-    mean, second = truth_of(CLASSES)
-    own = own_records(CLASSES)
-    precise = many_moments(CLASSES, n=2000, noise_std=1e-3).moments
-    law, error, mean_error = released_law(precise, own)
-    np.testing.assert_allclose(law.mean, mean, atol=0.01)
-    np.testing.assert_allclose(law.second, second, atol=0.01)
-    noise = np.sqrt(12) * 1e-3 / 24_000
-    assert error == pytest.approx(noise**2)
-    assert mean_error == pytest.approx((noise / own.constant) ** 2)
-    odd = Records(3 * own.rows, own.targets, constant=own.constant)
-    np.testing.assert_array_equal(released_law(precise, odd).law.spread, law.spread)
-    vague, _, _ = released_law(many_moments(CLASSES, noise_std=1e3).moments, own)
-    assert np.trace(vague.second) <= 1 + 1e-9
-    assert np.linalg.eigvalsh(vague.spread).min() > -1e-12
+def test_many_rows_of_one_law_are_believed() -> None:
+    held, own = summed(rows(5000, 1), rows(5000, 2)), rows(400, 3)
+    found = row_law(held, CONTRACT, own)
+    mean, spread = moments_of(rows(200_000, 9))
+    assert found.law.mean == pytest.approx(mean, abs=0.01)
+    assert found.law.spread == pytest.approx(spread, abs=0.005)
+
+
+def test_noisy_releases_leave_it_to_own_rows() -> None:
+    own, near, far = rows(400, 3), rows(5000, 1), rows(5000, 1, shift=0.5)
+    mine, theirs = moments_of(own)[0], moments_of(far)[0]
+    quiet = row_law(summed(far, noise_std=1e-3), CONTRACT, own).law.mean
+    loud = row_law(summed(far, noise_std=5000.0), CONTRACT, own).law.mean
+    assert np.linalg.norm(quiet - theirs) < 0.1 * np.linalg.norm(mine - theirs)
+    assert np.linalg.norm(loud - mine) < 0.2 * np.linalg.norm(mine - theirs)
+    errors = [row_law(summed(near, noise_std=s), CONTRACT, own).second_error for s in (1.0, 100.0)]
+    assert errors[0] < errors[1]

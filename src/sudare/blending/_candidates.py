@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import softmax
 
 from sudare.blending._explain import Kind
 from sudare.blending._groups import Groups, Spread, between_likelihood, find_groups, pooled
@@ -399,7 +399,7 @@ def _centres(view: _View, tried: list[Groups], level: float) -> Iterator[_Centre
     prior = np.array([SINGLE_GROUP, *[(1 - SINGLE_GROUP) / 2] * (len(tried) - 1)])
     prior /= prior.sum()
     logs = np.log(prior) + np.array([groups.score for groups in tried])
-    chances = (1 - UNSURE) * np.exp(logs - logsumexp(logs)) + UNSURE * prior
+    chances = (1 - UNSURE) * softmax(logs) + UNSURE * prior
     unusual = POOL_UNUSUAL if view.apart else UNUSUAL
     for groups, chance in zip(tried, chances, strict=True):
         many = len(groups.shares)
@@ -441,5 +441,5 @@ def _between(
     logs[1:] += between_likelihood(_at_level(view, level), memberships, between[1:])
     for k, apart in view.apart.items():
         logs = logs + memberships[k] * apart.likelihood(between)
-    chances = np.exp(logs - logsumexp(logs))
+    chances = softmax(logs)
     yield from zip(between.tolist(), levels.tolist(), chances.tolist(), strict=True)

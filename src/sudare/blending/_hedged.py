@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.blending._base import Array, Blend
@@ -170,9 +170,11 @@ def _candidates(own: Records, alone: OwnModel, received: Received) -> list[_Judg
             judged.append(fitted)
             spent += chance / 2 * float(found.chances.sum())
             beside.append(own_evidence)
-    log_weight = float(np.log(1 - spent)) + max([alone.evidence, *beside])
-    if not np.isfinite(log_weight):
+    # A kind whose laws came to nothing has no evidence to compare with.
+    known = [each for each in (alone.evidence, *beside) if np.isfinite(each)]
+    if spent >= 1 or not known:
         raise ArithmeticError("no chance is left to compare with")
+    log_weight = float(np.log(1 - spent)) + max(known)
     first = _own_alone(alone, received, log_weight)
     return [first, *map(_usable, judged)]
 
@@ -207,7 +209,7 @@ def _usable(kind: _Judged) -> _Judged:
 
 def _weights(log_weights: Array, classifies: bool) -> Array:
     """Of the own model first, then of all others; they add up to one."""
-    weights = (1 - LEAST_OWN) * np.exp(log_weights - logsumexp(log_weights))
+    weights = (1 - LEAST_OWN) * softmax(log_weights)
     weights[0] += LEAST_OWN
     if classifies and weights[0] > ALONE:
         weights[0], weights[1:] = 1.0, 0.0

@@ -10,7 +10,7 @@ that is what a blend is compared with, and what is left of it when no release he
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 
 from sudare.blending._records import Array, Laws, Records, fit
 
@@ -61,7 +61,7 @@ def own_model(own: Records) -> OwnModel:
     fits = fit(own, Laws(np.zeros(precision.shape[:2]), precision))
     chances = np.tile(usual(PENALTIES), len(precision) // len(grid))
     logs = chances - own.losses(fits.left_out).sum(axis=1)
-    weights = np.exp(logs - logsumexp(logs))
+    weights = softmax(logs)
     evidence = float(logsumexp(fits.evidence + chances))
     return OwnModel(weights @ fits.theta, weights @ fits.left_out, evidence)
 
@@ -69,7 +69,7 @@ def own_model(own: Records) -> OwnModel:
 def usual(grid: Array) -> Array:
     """log chances of the penalties of both kinds, before own rows are seen; all add up to one."""
     logs: Array = -((np.log(grid / USUAL) / WIDTH) ** 2) / 2
-    normalised: Array = logs - logsumexp(logs) - np.log(KINDS)
+    normalised: Array = log_softmax(logs) - np.log(KINDS)
     return normalised
 
 

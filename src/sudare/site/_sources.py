@@ -134,7 +134,7 @@ def _seen(
         return Seen(feature=feature.name, varies=varies, own=own, of=everybody)
     count, deviation = counted
     of = sums.n
-    low, high = (min(max(count + side * deviation, 0.0), of) for side in (-_SURELY, _SURELY))
+    low, high = (min(max(count + side * deviation, 0.0), float(of)) for side in (-_SURELY, _SURELY))
     return Seen(
         feature=feature.name, varies=varies, own=own, others=count, low=low, high=high, of=of
     )
