@@ -279,3 +279,28 @@ def test_level_is_that_of_the_intervals() -> None:
     for a, b in zip(usual.coefficients, wide.coefficients, strict=True):
         ratio = (b.numbers[2] - b.numbers[1]) / (a.numbers[2] - a.numbers[1])
         assert ratio == pytest.approx(2.5758293 / 1.9599640)
+
+
+@pytest.mark.parametrize("huge", [1e4, 1e15, 2.0**61, np.inf, np.nan])
+@pytest.mark.parametrize("place", ["score", "hessian"])
+def test_sums_that_no_rows_have_are_refused(huge: float, place: str) -> None:
+    study, p = units(CLASS), 5
+    good = NewtonStep(np.zeros(p), np.ones(p), 100 * np.eye(p), 3.0, 2.0)
+    if place == "score":
+        bad = good._replace(score=np.full(p, huge))
+    else:
+        bad = good._replace(hessian=np.full((p, p), huge))
+    estimate_session(good, 5000, study, "logistic")
+    for step, earlier in ((bad, None), (good, bad)):
+        with pytest.raises(checks.InvalidInput, match="Nobody can tell who"):
+            estimate_session(step, 5000, study, "logistic", earlier=earlier)
+
+
+def test_a_last_session_that_says_nothing_leaves_what_the_one_before_says() -> None:
+    study, p = units(CLASS), 5
+    good = NewtonStep(np.zeros(p), np.ones(p), 800 * np.eye(p), 0.1, 0.1)
+    none = good._replace(hessian=np.zeros((p, p)), noise_std=1e3)
+    model = estimate_session(none, 5000, study, "logistic", earlier=good)
+    assert model.noise_share is None
+    for each in model.coefficients:
+        assert not each.told or np.isfinite(each.numbers).all()

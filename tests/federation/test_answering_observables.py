@@ -34,11 +34,17 @@ from sudare.study import Study, raw_content, read_study
 from tests.site.clinics import CLASSES, NUMBERS, write_patients, write_stays
 from tests.support.soak import times
 
+LEFT_OUT = (
+    CLASSES.replace('name = "hearts"', 'name = "hearts"\nincomplete = "leave out"')
+    .replace('["f", "m"]', '["f", "m", "x"]\nother = "x"')
+    .replace("missing = 130\nindicator = true\n", "")
+)
 KINDS = {
     "classes from moments": (CLASSES.format(model="moments", epsilon=4.0), write_patients),
     "classes from learners": (CLASSES.format(model="objective", epsilon=4.0), write_patients),
     "numbers from moments": (NUMBERS.format(model="moments", more=""), write_stays),
     "numbers from learners": (NUMBERS.format(model="objective", more="radius = 2.0"), write_stays),
+    "rows left out": (LEFT_OUT.format(model="moments", epsilon=4.0), write_patients),
     "classes, output": (CLASSES.format(model="output", epsilon=4.0), write_patients),
     "classes, Gibbs": (CLASSES.format(model="gibbs", epsilon=4.0), write_patients),
     "numbers, output": (NUMBERS.format(model="output", more="radius = 2.0"), write_stays),

@@ -27,7 +27,12 @@ from sudare.estimation._coefficients import (
 )
 from sudare.estimation._forms import NoisySums
 from sudare.estimation._solving import Equations, Solved, solve
-from sudare.estimation._structure import known_moments, known_zeros, noise_variances
+from sudare.estimation._structure import (
+    check_complete,
+    known_moments,
+    known_zeros,
+    noise_variances,
+)
 from sudare.foundations import checks
 from sudare.pooling import NewtonStep
 from sudare.study import Number, Study
@@ -36,7 +41,8 @@ Array = NDArray[np.float64]
 PRIORS: dict[Family, float] = {"linear": 2.0, "logistic": 10.0, "poisson": 10.0}
 """Standard deviation of the prior that holds hidden coefficients: score, or log, for a row of norm
 1. Half of it is the uncertainty at which a coefficient counts as hidden."""
-
+_NOISE_AT_MOST = 20.0
+"""Standard deviations of one number's noise, or √2 times that on a diagonal: never by chance."""
 
 _SLOPES: dict[Family, Callable[[Array], Array]] = {
     "logistic": lambda scores: -np.tanh(scores / 2),
@@ -72,6 +78,7 @@ def linear_equations(
     """Normal equations: at 0 they are exact. Residuals as in `estimate_linear`."""
     if sums.contract != study.contract:
         raise checks.InvalidInput("Expected sums of this study: their bounds are others")
+    check_complete(study)
     known = known_moments(study)
     told = sums if residuals is None else residuals
     total = sums.n if residuals is None else residuals.squares
@@ -118,10 +125,25 @@ def estimate_session(
     if family == "linear":
         raise checks.InvalidInput("Expected a logistic or a Poisson session: sums tell linear ones")
     check_level(level)
+    for each in (step, earlier):
+        if each is not None:
+            _refuse_impossible(each, n, study, family)
     equations = session_equations(step, study, family)
     if earlier is not None:
         equations = equations._replace(earlier=session_equations(earlier, study, family))
     return _model(family, solve(equations), equations, study, n, level, False)
+
+
+def _refuse_impossible(step: NewtonStep, n: int, study: Study, family: Family) -> None:
+    """Rows are at most 1 long, residuals at most 1 or the largest count, weights no larger."""
+    counted = study.target.most if isinstance(study.target.most, int) else math.inf
+    most = 1.0 if family == "logistic" else float(counted)
+    for sums, std in ((step.score, step.noise_std), (step.hessian, step.hessian_noise_std)):
+        if not np.abs(sums).max() <= n * most + _NOISE_AT_MOST * std:
+            raise checks.InvalidInput(
+                f"No {n} rows with this noise have such sums: somebody answered with numbers that "
+                "are not a sum of rows. Nobody can tell who"
+            )
 
 
 def session_equations(step: NewtonStep, study: Study, family: Family) -> Equations:
@@ -129,6 +151,7 @@ def session_equations(step: NewtonStep, study: Study, family: Family) -> Equatio
     p = study.contract.dimension
     if np.shape(step.start)[-1:] != (p,) or np.shape(step.hessian)[-2:] != (p, p):
         raise checks.InvalidInput("Expected a session of this study: it has other features")
+    check_complete(study)
     known = known_zeros(study)
     return Equations(
         start=step.start,
@@ -162,6 +185,8 @@ def _model(
     values[-1] += shift
     covariance = matrix @ solved.covariance @ matrix.T
     hidden = solved.hidden
+    if not (np.isfinite(values).all() and np.isfinite(covariance).all()):
+        raise checks.InvalidInput("These sums are too far from those of any rows to compute with")
     found = []
     for place, term in enumerate(study_terms(study)):
         if solved.far:
@@ -200,8 +225,7 @@ def _residual_deviation(
 
 def _noise_share(solved: Solved, equations: Equations) -> float | None:
     """What is left of the variance when that of sampling alone is taken off."""
-    told = ~solved.hidden
-    if not told.all():
+    if solved.hidden.any() or np.linalg.matrix_rank(equations.hessian) < len(equations.hessian):
         return None
     scale = equations.scale(solved.theta, solved.covariance, equations.hessian)
     sampling = np.diag(np.linalg.inv(equations.hessian)) * float(scale)

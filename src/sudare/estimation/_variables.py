@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sudare.estimation._forms import Form, NoisySums, added
+from sudare.estimation._structure import check_complete
 from sudare.foundations import checks
 from sudare.study import Categories, Column, Number, Study, label_text
 
@@ -53,10 +54,11 @@ class Variables:
     def __init__(self, study: Study, sums: NoisySums) -> None:
         if sums.contract != study.contract:
             raise checks.InvalidInput("Expected sums of this study: their bounds are others")
-        if study.leaves_out:
+        check_complete(study)
+        if study.person_column is not None:
             raise checks.InvalidInput(
-                "Expected a study that says what stands in for missing values: with incomplete = "
-                '"leave out" the sums are about complete rows and gaps together'
+                "Expected a study whose rows stand for themselves: with [person] the sums are "
+                "about averages of rows, and a person can be in two categories by halves"
             )
         self.study, self.sums = study, sums
 
