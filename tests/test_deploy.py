@@ -1,5 +1,6 @@
 """The files for operators are tried with the programs they are for."""
 
+import asyncio
 import re
 import socket
 import ssl
@@ -137,8 +138,12 @@ def test_the_metrics_to_watch_exist(tmp_path: Path) -> None:
         None, {"survey": str(tmp_path / "survey.toml"), "store": str(tmp_path / "c.db")}, {}
     )
     opened = open_collector(settings, Secrets(token=TOKEN))
-    service = Service(settings, opened.survey, opened.schedule, opened.collector)
-    exposed = generate_latest(service.metrics.registry).decode()
+
+    async def metrics() -> str:  # a service needs a loop
+        service = Service(settings, opened.survey, opened.schedule, opened.collector)
+        return generate_latest(service.metrics.registry).decode()
+
+    exposed = asyncio.run(metrics())
     opened.collector.close()
     assert {name for name in named if not re.search(rf"^# TYPE {name} ", exposed, re.M)} == set()
 
