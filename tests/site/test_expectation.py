@@ -83,14 +83,13 @@ class TestWhatOthersSend:
 
 
 class TestGains:
-    def test_more_budget_gains_more_and_a_pool_more_than_releases(self) -> None:
-        sizes = (60,) * 15
-        poor, rich = (expect(priced(e), sizes, runs=10, seed=5) for e in (0.02, 1.5))
+    def test_more_budget_gains_more(self) -> None:
+        sizes = (25,) * 40
+        poor, rich = (expect(priced(e), sizes, runs=10, seed=5) for e in (0.02, 4.0))
         assert poor.own == rich.own
-        assert abs(poor.gains["separate"].mean) < 0.3
-        assert abs(poor.gains["pooled"].mean) < 0.5
-        assert rich.gains["pooled"].mean > rich.gains["separate"].mean
-        assert rich.gains["pooled"].mean > 0.3
+        for kind in ("separate", "pooled"):
+            assert abs(poor.gains[kind].mean) < 0.3
+            assert rich.gains[kind].mean > 0.6
         assert poor.gains["everything"] == rich.gains["everything"]
 
     @pytest.mark.parametrize("study", [numbers(), counts()], ids=["numbers", "counts"])
