@@ -172,7 +172,7 @@ def _candidates(own: Records, alone: OwnModel, received: Received) -> list[_Judg
             beside.append(own_evidence)
     # A kind whose laws came to nothing has no evidence to compare with.
     known = [each for each in (alone.evidence, *beside) if np.isfinite(each)]
-    if spent >= 1 or not known:
+    if not spent < 1 or not known:
         raise ArithmeticError("no chance is left to compare with")
     log_weight = float(np.log(1 - spent)) + max(known)
     first = _own_alone(alone, received, log_weight)
