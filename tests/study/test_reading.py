@@ -1,4 +1,6 @@
+import encodings.aliases
 import gzip
+import itertools
 import tempfile
 from pathlib import Path
 
@@ -225,3 +227,46 @@ def test_no_row_changes_how_others_are_read(cells: list[bytes], mark: bytes) -> 
             assert seen[0].shape == seen[1].shape
         np.testing.assert_array_equal(seen[0][0], seen[1][0])
         assert np.isfinite(seen[0]).all()
+
+
+STATEFUL = ["iso-2022-jp", "ISO2022_KR", "iso-2022-jp-2004", "utf-7", "hz", "unicode_escape"]
+
+
+@pytest.mark.parametrize("encoding", [*STATEFUL, "raw_unicode_escape", "idna", "punycode"])
+def test_an_encoding_in_which_a_row_changes_the_next_ones_is_refused(
+    encoding: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x\n1\n")
+    (tmp_path / "a.csv.reading.toml").write_text(f'encoding = "{encoding}"\n')
+    with pytest.raises(InvalidInput, match=r"convert the file to UTF-8|is not known"):
+        reading_of(path, ["x"], look=False)
+
+
+def test_in_all_other_encodings_lines_end_where_they_end_whatever_is_before(
+    tmp_path: Path,
+) -> None:
+    path, refused = tmp_path / "a.csv", 0
+    path.write_text("x\n1\n")
+    pairs = itertools.product(b"\x1b$B~{+\\n\x81\x8e\xa1\xe0\xf0\xff\x0e)C", repeat=2)
+    odd = [bytes(pair) for pair in pairs] + [
+        b"\x1b$)C\x0e",
+        b"\x1b$(D",
+        b"+AAo-",
+        b"\\x0a",
+        b"\\u000a",
+    ]
+    for encoding in sorted(set(encodings.aliases.aliases.values())):
+        (tmp_path / "a.csv.reading.toml").write_text(f'encoding = "{encoding}"\n')
+        try:
+            reading_of(path, ["x"], look=False)
+        except InvalidInput:
+            refused += 1
+            continue
+        if encoding.startswith(("utf_16", "utf_32")):
+            continue  # units of two and four bytes: half a unit is half a record
+        end, last = (text.encode(encoding).removeprefix(b"\xef\xbb\xbf") for text in ("\n", "9,8"))
+        for cell in odd:
+            lines = (cell + end + last).decode(encoding, errors="replace").split("\n")
+            assert (len(lines), lines[-1]) == (2, "9,8"), (encoding, cell)
+    assert 8 < refused < 25

@@ -232,7 +232,10 @@ class Ledger:
         """Ask for approvals from now on; what was asked for before stays on record."""
         with self._database.transaction() as step:
             self._verify(step)
-            return add_policy(step, self._key(), policy)
+            keys.check_writable(self._key_path)
+            dated = add_policy(step, self._key(), policy)
+        self._move_mark("the policy is on record")
+        return dated
 
     def check_room(self, dataset: str, event: Event) -> None:
         """Refuse as `spend` would, if it would; nothing is charged."""

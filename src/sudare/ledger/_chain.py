@@ -132,14 +132,15 @@ def verify(step: Transaction, key: LedgerKey, path: Path) -> Mark:
         entries=entries,
         releases=_verify_releases(step, key, last),
         chain=chain,
+        policies=_policies(lines),
     )
     if not found.covers(key.mark) or at_mark != key.mark.chain:
         raise LedgerError(
             f"The ledger was put back to an earlier state, or cut short, behind sudare's back: "
             f"{path} has seen {key.mark.entries} entries of {key.mark.datasets} data sets and "
-            f"{key.mark.releases} releases, and of these some are gone. Put back the latest copy "
-            "of the ledger; if there is none, sudare ledger rekey accepts it as it stands, and "
-            "puts that on record. Nothing was spent"
+            f"{key.mark.releases} releases, and of these, or of its policies, some are gone. Put "
+            "back the latest copy of the ledger; if there is none, sudare ledger rekey accepts it "
+            "as it stands, and puts that on record. Nothing was spent"
         )
     return found
 
@@ -169,7 +170,12 @@ def position(step: Transaction) -> Mark:
         entries=number,
         releases=_count(step, "ledger_releases") + _count(step, "ledger_parts"),
         chain=chain,
+        policies=_policies(meta(step)),
     )
+
+
+def _policies(lines: dict[str, str]) -> int:
+    return sum(name.startswith("policy-") for name in lines)
 
 
 def now() -> str:

@@ -25,7 +25,7 @@ from sudare.storage.files import replace_file
 ENVIRONMENT = "SUDARE_LEDGER_KEY"
 
 
-class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How far a ledger had come."""
 
     anchors: int = 0
@@ -34,6 +34,8 @@ class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     releases: int = 0
     chain: str = ""
     """Of the last entry."""
+    policies: int = 0
+    """Not written while there are none: key files stay what they are for earlier versions."""
 
     def covers(self, other: "Mark") -> bool:
         """Whether nothing is missing here that was there; chains are compared elsewhere."""
@@ -42,6 +44,7 @@ class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and self.datasets >= other.datasets
             and self.entries >= other.entries
             and self.releases >= other.releases
+            and self.policies >= other.policies
         )
 
 

@@ -15,6 +15,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,8 @@ _MARKS = (
 )
 _ENCODINGS = ("utf-8", "cp932", "cp1252")
 _SEPARATORS = (",", ";", "\t", "|")
+_STATEFUL = re.compile(r"iso2022.*|utf_?7|hz|(raw_)?unicode_escape|punycode|idna")
+"""Encodings whose bytes can change how later lines are read, or make line ends of other bytes."""
 _SHOWN = {"\t": "tabs", "cp932": "Shift-JIS (cp932)", "utf-8-sig": "utf-8"}
 
 
@@ -96,6 +99,12 @@ def rules_of(path: Path) -> Rules:
         b"a".decode(rules.encoding or "utf-8", errors="replace")
     except (LookupError, TypeError, ValueError):
         raise checks.InvalidInput(f"{side}: encoding {rules.encoding!r} is not known") from None
+    name = codecs.lookup(rules.encoding or "utf-8").name.replace("-", "_")
+    if _STATEFUL.fullmatch(name):
+        raise checks.InvalidInput(
+            f"{side}: in {rules.encoding} one row can change how the next ones are read: convert "
+            "the file to UTF-8 first"
+        )
     return rules
 
 
