@@ -2,8 +2,12 @@
 
 Ten organisations with 5,000 rows in all pool (δ = 1e-5). Linear models come from moments, logistic
 ones from moments and two Newton sessions (shares of the budget .15, .25, .6), Poisson ones likewise
-(counts to 12, from a start that moments give). Each cell has 500 simulations with fresh rows and
-fresh noise, which is drawn as Gaussian noise of the pool's size; the rows are shared between the ε.
+(counts to 12), each evaluated where a pool would evaluate it. Each cell has 500 simulations with
+fresh rows and fresh noise, which is drawn as Gaussian noise of the pool's size; the rows are shared
+between the ε. Parts are run and saved one by one (`--part logistic`): those of logistic and
+Poisson cells and of real tables are newer than those of linear ones, of sites and of other methods,
+which the walk of pools does not concern.
+
 *Value* is the coverage of 95 % intervals among the coefficients that are told, intercept included;
 *baseline value* is the share that is told, all others being hidden by the noise; *ratio* is the
 median width over that of the same model without privacy.
@@ -26,9 +30,9 @@ it is defined; *one shot without privacy*, sites' own fits averaged by their inv
 one-shot methods do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,35 +49,55 @@ from sudare.estimation._sites import FEWEST_SITES, combine
 from sudare.estimation._solving import Equations, Solved, solve
 from sudare.foundations.gaussian import gaussian_mu
 from sudare.foundations.randomness import Generator, seeded
-from sudare.learners import logistic_from_moments
-from sudare.pooling import NewtonStep, newton_step
+from sudare.pooling import NewtonStep
+from sudare.pooling._poisson import count_scale, poisson_from_moments, prior_stds
+from sudare.pooling._sessions import LARGEST_POISSON, LARGEST_THETA, POISSON_WEIGHT
+from sudare.pooling._sums import MomentSums, agreed_theta
+from sudare.pooling._walk import bounded_step, logistic_start
 from sudare.study import Study, parse_study
 
 Array = NDArray[np.float64]
 EPSILONS = (0.3, 0.5, 1.0, 2.0, 5.0)
-ROWS, PARTIES, DELTA, FIRST_SEED = 5000, 10, 1e-5, 31000
+ROWS, PARTIES, DELTA = 5000, 10, 1e-5
+SEEDS = {"linear": 31000, "logistic": 32000, "poisson": 32000, "others": 31000, "real": 32000}
 SPLIT = (0.15, 0.25, 0.6)
 MOMENTS_SENSITIVITY = float(np.sqrt(4.25))
-MOST_COUNT, POISSON_WEIGHT = 12, 1.375
+MOST_COUNT = 12
 TOLD, LEAST = 0.25, 0.90
+FAMILIES: tuple[Family, ...] = ("linear", "logistic", "poisson")
 Z = 1.959963984540054
 WIDTHS = {("normal", 2.0): 1.15, ("normal", 5.0): 1.05, ("skewed", 2.0): 1.5, ("skewed", 5.0): 1.1}
 
 
-def run(quick: bool) -> list[Row]:
-    """Every family, law and size; then sites, other methods, and real tables."""
+Part = Literal["linear", "logistic", "poisson", "others", "real"]
+PARTS: tuple[Part, ...] = ("linear", "logistic", "poisson", "others", "real")
+
+
+def run(quick: bool, parts: Sequence[str] = PARTS) -> list[Row]:
+    """Every family, law and size; then (`others`) sites and other methods, and real tables."""
     simulations = 40 if quick else 500
     rows: list[Row] = []
-    families: tuple[Family, ...] = ("linear", "logistic", "poisson")
-    for family in families:
-        for law in ("normal", "skewed"):
-            for columns in (5, 10, 20):
-                rows += _cells(family, law, columns, simulations)
-    rows += _separate(simulations)
-    rows += _bootstrapped(simulations)
-    rows += _one_shot(simulations)
-    rows += _real(simulations)
+    for family in FAMILIES:
+        if family in parts:
+            for law in ("normal", "skewed"):
+                for columns in (5, 10, 20):
+                    rows += _cells(family, law, columns, simulations)
+    if "others" in parts:
+        rows += _separate(simulations)
+        rows += _bootstrapped(simulations)
+        rows += _one_shot(simulations)
+    if "real" in parts:
+        rows += _real(simulations)
     return rows
+
+
+def part_of(name: str) -> str:
+    """Which part of a run makes the row of this name."""
+    family = name.partition(",")[0]
+    others = ("random effects", "bootstrap", "one shot without privacy")
+    if family not in FAMILIES:
+        return "real"
+    return "others" if name.endswith(others) else family
 
 
 class Drawn(NamedTuple):
@@ -112,7 +136,7 @@ class Setting(NamedTuple):
 def _cells(family: Family, law: str, columns: int, simulations: int) -> Iterator[Row]:
     for apart in (0.0, 0.2) if columns == 10 else (0.0,):
         setting = _setting(family, law, columns, apart)
-        rng = seeded(FIRST_SEED + columns + int(100 * apart))
+        rng = seeded(SEEDS[family] + columns + int(100 * apart))
         people = [_people(setting, ROWS, PARTIES, rng) for _ in range(simulations)]
         matrix, _ = in_study_units(setting.study, family)
         exact = np.array([_exact_variance(setting, each, matrix) for each in people])
@@ -302,47 +326,62 @@ def _sessions(
     """Two Newton sessions, each from what the sums before it gave."""
     std = noise * MOMENTS_SENSITIVITY / np.sqrt(SPLIT[0])
     starts = _first_starts(setting, people, std, rng)
-    found = [_session(setting, e, s, noise / np.sqrt(SPLIT[1]), rng)
+    found = [_session(setting, e, s.theta, noise / np.sqrt(SPLIT[1]), rng, s.heaviest)
              for e, s in zip(people, starts, strict=True)]  # fmt: skip
-    starts = [
-        _shortened(newton_step(e.start, e.score, e.hessian, e.noise_std, e.hessian_noise_std).theta)
-        for e in found
-    ]
-    last = [_session(setting, e, s, noise / np.sqrt(SPLIT[2]), rng)
-            for e, s in zip(people, starts, strict=True)]  # fmt: skip
+    last = [_session(setting, e, _next(setting, f), noise / np.sqrt(SPLIT[2]), rng)
+            for e, f in zip(people, found, strict=True)]  # fmt: skip
     return found, last
 
 
-def _shortened(theta: Array) -> Array:
-    return theta * min(1.0, 16.0 / max(float(np.linalg.norm(theta)), 1e-9))
+class Start(NamedTuple):
+    """Where the first session is evaluated, and at which weight it cuts rows of counts."""
+
+    theta: Array
+    heaviest: float
+
+
+def _next(setting: Setting, e: NewtonStep) -> Array:
+    """As a pool does it (`Board.theta`)."""
+    contract, counts = setting.study.contract, setting.family == "poisson"
+    share = contract.constant / contract.full_norm
+    prior = prior_stds(contract, on_the_way=True) if counts else None
+    noise, here = (e.noise_std, e.hessian_noise_std), (e.start, e.score, e.hessian)
+    return _shortened(setting, bounded_step(*here, noise, share, prior, flattens=not counts))
+
+
+def _shortened(setting: Setting, theta: Array) -> Array:
+    return agreed_theta(theta, LARGEST_POISSON if setting.family == "poisson" else LARGEST_THETA)
 
 
 def _first_starts(
     setting: Setting, people: list[People], std: float, rng: Generator
-) -> list[Array]:
+) -> list[Start]:
     p, contract = len(setting.truth), setting.study.contract
     share = contract.constant / contract.full_norm
     starts = []
     for each in people:
-        unit = 1.0 if setting.family == "logistic" else MOST_COUNT
-        exact_cross, exact_gram = _sums(each)
-        cross = exact_cross / unit + std * rng.standard_normal(p)
-        gram = exact_gram + std * _symmetric(1, p, rng)[0]
-        n = len(each.y)
+        cross, gram = _sums(each)
+        if setting.family == "poisson":  # 2y/Y − 1 stands for the count
+            cross = 2 * cross / MOST_COUNT - gram[:, -1] / share
+        cross = cross + std * rng.standard_normal(p)
+        gram = gram + std * _symmetric(1, p, rng)[0]
+        n, sums = len(each.y), MomentSums(cross, gram, None, 0.0)
         if setting.family == "logistic":
-            found = logistic_from_moments(cross, gram, n, std, share)
+            found, heaviest = logistic_start(sums, n, std, share), 1.0
         else:
-            # Near the mean, log rates are linear: coefficients of the mean over the mean.
-            mean = max(float(cross[-1]) / (n * share), 0.01)
-            ridge = gram + (np.sqrt(p) * 2 * std + 1.0) * np.eye(p)
-            found = np.linalg.solve(ridge, cross) / mean
-            found[-1] += (np.log(mean * MOST_COUNT) - 1.0) / share
-        starts.append(_shortened(found))
+            found = poisson_from_moments(sums, n, std, share, MOST_COUNT)
+            heaviest = count_scale(sums, n, share, MOST_COUNT).heaviest
+        starts.append(Start(_shortened(setting, found), heaviest))
     return starts
 
 
 def _session(
-    setting: Setting, people: People, start: Array, noise: float, rng: Generator
+    setting: Setting,
+    people: People,
+    start: Array,
+    noise: float,
+    rng: Generator,
+    heaviest: float = float(MOST_COUNT),
 ) -> NewtonStep:
     p = len(start)
     scores = people.rows @ start.astype(np.float32)
@@ -350,18 +389,19 @@ def _session(
         wrong = expit(-people.y * scores)
         pulls, weights = people.y * wrong, wrong * (1 - wrong)
         length = np.ceil(4 * float(np.linalg.norm(start))) / 4
-        sensitivity, k = session_sensitivity(length, SESSION_WEIGHT), SESSION_WEIGHT
+        std = noise * session_sensitivity(length, SESSION_WEIGHT)
+        inside = std / SESSION_WEIGHT
     else:
         means = np.exp(np.minimum(scores, np.log(MOST_COUNT)))
-        pulls, weights, k = people.y - means, means, POISSON_WEIGHT
-        sensitivity = MOST_COUNT * poisson_session_sensitivity(1.0, 0.0, k)
-    std = noise * sensitivity
+        pulls, weights = people.y - means, np.minimum(means, heaviest)
+        unit = noise * poisson_session_sensitivity(1.0, 1.0, POISSON_WEIGHT)
+        std, inside = MOST_COUNT * unit, heaviest * unit / POISSON_WEIGHT
     return NewtonStep(
         start,
         pulls @ people.rows + std * rng.standard_normal(p),
-        (people.rows * weights[:, None]).T @ people.rows + std / k * _symmetric(1, p, rng)[0],
+        (people.rows * weights[:, None]).T @ people.rows + inside * _symmetric(1, p, rng)[0],
         std,
-        std / k,
+        inside,
     )
 
 
@@ -414,7 +454,7 @@ def _separate(simulations: int) -> Iterator[Row]:
     for law in ("normal", "skewed"):
         for apart in (0.0, 0.2):
             setting = _setting("linear", law, 5, apart)
-            rng = seeded(FIRST_SEED + 300 + int(100 * apart))
+            rng = seeded(SEEDS["others"] + 300 + int(100 * apart))
             matrix, _ = in_study_units(setting.study, "linear")
             truth = matrix @ setting.truth
             people = [_people(setting, 20_000, 10, rng) for _ in range(simulations)]
@@ -476,7 +516,7 @@ def _of_sites(
 def _bootstrapped(simulations: int) -> Iterator[Row]:
     """Redraw sums from what was estimated; defined where all matrices stay positive."""
     for law in ("normal", "skewed"):
-        setting, rng = _setting("linear", law, 10), seeded(FIRST_SEED + 400)
+        setting, rng = _setting("linear", law, 10), seeded(SEEDS["others"] + 400)
         matrix, _ = in_study_units(setting.study, "linear")
         truth = matrix @ setting.truth
         some = simulations
@@ -518,7 +558,7 @@ def _one_shot(simulations: int) -> Iterator[Row]:
     """Sites' own logistic fits, averaged by their inverse variances: no privacy, one exchange."""
     for law in ("normal", "skewed"):
         for apart in (0.0, 0.2):
-            setting, rng = _setting("logistic", law, 10, apart), seeded(FIRST_SEED + 500)
+            setting, rng = _setting("logistic", law, 10, apart), seeded(SEEDS["others"] + 500)
             matrix, _ = in_study_units(setting.study, "logistic")
             truth, inside, width = matrix @ setting.truth, [], []
             for _ in range(simulations):
@@ -563,7 +603,7 @@ def _real(simulations: int) -> Iterator[Row]:
         targets = contract.targets(y) / (contract.target_bound or 1.0)
         people = People(rows, targets, np.zeros(len(targets), dtype=np.int64))
         p = rows.shape[1]
-        matrix, rng = np.eye(p), seeded(FIRST_SEED + 600)
+        matrix, rng = np.eye(p), seeded(SEEDS["real"] + 600)
         exact, _ = _maximum(setting, people, np.zeros(p), 25)
         for epsilon in (1.0, 2.0, 5.0):
             noise = 1 / gaussian_mu(epsilon, DELTA)

@@ -35,6 +35,7 @@ from sudare.pooling import (
 )
 from sudare.pooling._poisson import count_scale, poisson_from_moments, prior_stds
 from sudare.pooling._sums import agreed_theta, read_moments, read_newton
+from sudare.pooling._walk import bounded_step
 from sudare.releases import INTERCEPT_SHARE, Contract
 
 Steps = NDArray[np.int64]
@@ -145,9 +146,11 @@ def _pooled(case: Case, table: Array, events: Array, epsilon: float, rng: Genera
         found = read_newton(session, noisy(session, start), start)
         std = session.shares(start).noise_std(case.members)
         noise = case.most * std, scale.heaviest * std / session.weight
-        prior = prior_stds(contract, on_the_way=session is not terms.sessions[-1])
-        score, hessian = case.most * found.score, scale.heaviest * found.hessian
-        theta = newton_step(start, score, hessian, *noise, prior).theta
+        here = start, case.most * found.score, scale.heaviest * found.hessian
+        if session is terms.sessions[-1]:
+            theta = newton_step(*here, *noise, prior_stds(contract)).theta
+        else:
+            theta = bounded_step(*here, noise, share, prior_stds(contract, on_the_way=True))
     return agreed_theta(theta, terms.sessions[1].longest_theta)
 
 

@@ -239,3 +239,28 @@ def test_two_sessions_are_one_with_less_noise() -> None:
     # One that is far noisier is left out.
     useless = earlier._replace(noise_variance=1e6)
     assert solve(last._replace(earlier=useless)).theta == pytest.approx(alone.theta, rel=1e-12)
+
+
+def test_an_earlier_session_that_tells_little_is_left_out() -> None:
+    """Its noise is as small as the last one's, but its rows weigh a tenth: it was far away."""
+    rng, truth, sizes = seeded(8), np.array([1.0, -0.5, 0.3, 2.0]), 4.0 * (1 + np.eye(P))
+    root = rng.standard_normal((P, P))
+    hessian = 300 * np.eye(P) + 20 * root @ root.T
+
+    def session(start: Array, noise_std: float, weight: float) -> Equations:
+        score = weight * hessian @ (truth - start) + noise_std * rng.standard_normal((40, P))
+        noisy = weight * hessian + noises(sizes, 40, rng)
+        return Equations(
+            start, score, noisy, noise_std**2, sizes, one, PRIOR,
+            lambda scores: np.zeros_like(scores), 0.25,
+        )  # fmt: skip
+
+    last = session(np.array([0.9, -0.4, 0.3, 1.8]), 30.0, 1.0)
+    alone = solve(last)
+    light = solve(last._replace(earlier=session(np.array([1.1, -0.6, 0.3, 2.2]), 30.0, 0.1)))
+    assert light.theta == pytest.approx(alone.theta, rel=1e-9)
+    assert light.covariance == pytest.approx(alone.covariance, rel=1e-9)
+    # One as informative as the last is not.
+    full = solve(last._replace(earlier=session(np.array([1.1, -0.6, 0.3, 2.2]), 30.0, 1.0)))
+    widths = np.diagonal(full.covariance / alone.covariance, axis1=1, axis2=2) ** 0.5
+    assert widths.max() < 1

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from sudare.foundations.checks import InvalidInput
-from sudare.pooling import PoolInvalid, read_plan
-from sudare.site import Pool
+from sudare.pooling import Kind, PoolInvalid, read_plan
+from sudare.site import Pool, new_plan
 from sudare.study import parse_study
 from tests.site.clinics import CLASSES
 from tests.site.desks import desks, finish, next_attempt
@@ -37,6 +38,17 @@ def test_the_plan_of_everybody_in_the_keyring(tmp_path: Path) -> None:
         next_attempt(made, without=("Clinic X",))
     with pytest.raises(InvalidInput, match="at least 3 organisations"):
         next_attempt(made, without=("Clinic A", "Clinic B", "Clinic C"))
+
+
+def test_plans_of_logistic_pools_say_which_walk_they_take(tmp_path: Path) -> None:
+    desk = desks(tmp_path)[0]
+    kinds: tuple[Kind, ...] = ("logistic", "moments", "gradients")
+    for kind, walk in zip(kinds, ("bounded", UNSET, UNSET), strict=True):
+        plan = new_plan(desk.pool.study, desk.pool.keyring, kind=kind)
+        assert plan.walk == walk
+        (tmp_path / "plan.toml").write_text(plan.to_toml())
+        assert read_plan(tmp_path / "plan.toml") == plan
+        assert ("walk" in plan.to_toml()) is (walk != UNSET)
 
 
 def test_another_study_or_a_stranger_in_the_plan_is_refused(tmp_path: Path) -> None:

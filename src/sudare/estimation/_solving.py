@@ -111,16 +111,21 @@ class _Mixed(NamedTuple):
 def solve(equations: Equations) -> Solved:
     """The coefficients, which of them are hidden, and the covariance of their errors.
 
-    Of two sessions each counts by how little noise and curve it has where the last one leads.
+    Of two sessions each counts by how little noise and curve it has where the last one leads. The
+    earlier one is left out where the last one alone tells more: little noise is of no use where
+    rows weigh little as well.
     """
     whole = np.ones(equations.hessian.shape[:-2])
-    found = _solve(_Mixed((equations,), (whole,)))
+    alone = _Mixed((equations,), (whole,))
+    found = _solve(alone)
     earlier = equations.earlier
     if earlier is None:
         return found
     sizes = [_roughness(each, found.theta) for each in (equations, earlier)]
     share = sizes[0] / (sizes[0] + sizes[1])
-    share = np.where(found.far | (share < _LEAST_SHARE), 0.0, share)
+    both = _Mixed((equations, earlier), (1.0 - share, share))
+    wider = _size(both, found.theta) >= _size(alone, found.theta)
+    share = np.where(found.far | (share < _LEAST_SHARE) | wider, 0.0, share)
     return _solve(_Mixed((equations, earlier), (1.0 - share, share)))
 
 
@@ -134,17 +139,33 @@ def _roughness(equations: Equations, theta: Array) -> Array:
     return np.asarray(d.shape[-1] * np.asarray(equations.noise_variance) + squares)
 
 
+def _size(mixed: _Mixed, theta: Array) -> Array:
+    """How wide the equations leave the coefficients, if θ is right: a product of their variances,
+    as a logarithm. At one θ for whatever is compared, so that no estimate is preferred for itself.
+    """
+    values, vectors = np.linalg.eigh(mixed.hessian)
+    positive = _matrix(np.maximum(values, 0.0), vectors)
+    variance, _ = _disturbance(mixed, positive, theta, np.zeros_like(positive))
+    least = _least_covariance(mixed, values, vectors, variance)
+    return np.asarray(np.log(np.diagonal(least, axis1=-2, axis2=-1)).sum(axis=-1))
+
+
+def _least_covariance(mixed: _Mixed, values: Array, vectors: Array, variance: Array) -> Array:
+    """Of θ under the prior, with all eigenvalues as low as noise may have left them."""
+    p, prior = values.shape[-1], mixed.last.prior_std
+    noise_std = np.sqrt(_largest_noise(mixed.hessian_variance))
+    margin = max(_MARGIN, _MARGIN_MANY * np.sqrt(p)) * noise_std[..., None]
+    lowered = _matrix(np.maximum(values - margin, 0.0), vectors)
+    return inverse(lowered @ inverse(variance) @ lowered + np.eye(p) / prior**2)
+
+
 def _solve(mixed: _Mixed) -> Solved:
     prior, hessian = mixed.last.prior_std, mixed.hessian
-    p = hessian.shape[-1]
     values, vectors = np.linalg.eigh(hessian)
     positive = _matrix(np.maximum(values, 0.0), vectors)
     everywhere = np.full(hessian.shape[:-1], 1 / prior**2)
     _, _, variance = _rounds(mixed, positive, everywhere, everywhere[..., None, :] > 0)
-    noise_std = np.sqrt(_largest_noise(mixed.hessian_variance))
-    margin = max(_MARGIN, _MARGIN_MANY * np.sqrt(p)) * noise_std[..., None]
-    lowered = _matrix(np.maximum(values - margin, 0.0), vectors)
-    least = inverse(lowered @ inverse(variance) @ lowered + np.eye(p) / prior**2)
+    least = _least_covariance(mixed, values, vectors, variance)
     hidden = np.sqrt(np.diagonal(least, axis1=-2, axis2=-1)) >= prior / 2
     # The noise of what is told is in θ already; what is hidden may be larger than it came out.
     unseen = hidden[..., :, None] & hidden[..., None, :]
@@ -204,29 +225,40 @@ def _rounds(
 
     `unseen` are the places where θ may be as far from what comes out as its covariance says.
     """
-    p, last = positive.shape[-1], mixed.last
+    last = mixed.last
     theta: Array = np.broadcast_to(last.start, positive.shape[:-1])
     covariance = np.zeros_like(positive)
-    held = precision[..., None] * np.eye(p)
-    noise = np.asarray(mixed.noise_variance)[..., None, None] * np.eye(p)
+    held = precision[..., None] * np.eye(positive.shape[-1])
     target = mixed.target + _times(positive - mixed.hessian, theta)
     variance = covariance
     for _ in range(_ROUNDS):
-        scale = np.asarray(last.scale(theta, covariance, positive))
-        variance = scale[..., None, None] * positive + noise
-        rest = np.zeros_like(target)
-        for each, share in mixed:
-            d = theta - each.start
-            spread = d[..., :, None] * d[..., None, :] + covariance * unseen
-            product = noise_of_product(each.hessian_variance, spread)
-            variance = variance + share[..., None, None] ** 2 * product
-            if each.slope is not None:
-                rest = rest + share[..., None] * third_order(each, positive, d)
-        variance = variance + _DOUBT * rest[..., :, None] * rest[..., None, :]
+        variance, rest = _disturbance(mixed, positive, theta, covariance, unseen)
         weighted = positive @ inverse(variance)
         covariance = inverse(weighted @ positive + held)
         theta = _times(covariance @ weighted, target - _TAKEN_OFF * rest)
     return theta, covariance, variance
+
+
+def _disturbance(
+    mixed: _Mixed,
+    positive: Array,
+    theta: Array,
+    covariance: Array,
+    unseen: bool | NDArray[np.bool_] = False,
+) -> tuple[Array, Array]:
+    """What stands between the equations and a straight line: sampling and noise, and the curve."""
+    last = mixed.last
+    scale = np.asarray(last.scale(theta, covariance, positive))
+    noise = np.asarray(mixed.noise_variance)[..., None, None] * np.eye(positive.shape[-1])
+    variance, rest = scale[..., None, None] * positive + noise, np.zeros_like(theta)
+    for each, share in mixed:
+        d = theta - each.start
+        spread = d[..., :, None] * d[..., None, :] + covariance * unseen
+        product = noise_of_product(each.hessian_variance, spread)
+        variance = variance + share[..., None, None] ** 2 * product
+        if each.slope is not None:
+            rest = rest + share[..., None] * third_order(each, positive, d)
+    return variance + _DOUBT * rest[..., :, None] * rest[..., None, :], rest
 
 
 def _weight(equations: Equations, hessian: Array) -> Array:

@@ -38,6 +38,7 @@ from sudare.pooling._sums import (
     read_moments,
     read_newton,
 )
+from sudare.pooling._walk import bounded_step, logistic_start
 
 Array = NDArray[np.float64]
 _Signed = TypeVar("_Signed", SignedJoin, SignedAnswer)
@@ -234,13 +235,22 @@ class Board:
             if counts:
                 most = self.count_scale(session).most
                 found = poisson_from_moments(sums, rows, std, share, most)
+            elif terms.plan.walk == "bounded":
+                found = logistic_start(sums, rows, std, share)
             else:
                 found = logistic_from_moments(sums.cross, sums.gram, rows, std, share)
             return agreed_theta(found, longest)
         newton = self.newton(session - 1)
         noise = newton.noise_std, newton.hessian_noise_std
-        prior = prior_stds(contract, on_the_way=True) if counts else None
-        theta = newton_step(newton.start, newton.score, newton.hessian, *noise, prior).theta
+        here = newton.start, newton.score, newton.hessian
+        if counts:
+            theta = bounded_step(
+                *here, noise, self._constant, prior_stds(contract, on_the_way=True)
+            )
+        elif terms.plan.walk == "bounded":
+            theta = bounded_step(*here, noise, self._constant, flattens=True)
+        else:
+            theta = newton_step(*here, *noise).theta
         return agreed_theta(theta, longest)
 
     def _missing(self, there: Iterable[str]) -> tuple[str, ...]:

@@ -79,6 +79,9 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     most_count: int | msgspec.UnsetType = msgspec.UNSET
     """Of a count target: what counts are clipped to. Unset it is not written, so that digests stay
     what they are."""
+    walk: Literal["bounded"] | msgspec.UnsetType = msgspec.UNSET
+    """How a logistic pool comes from sums to the coefficients of its next session. Unset: as plans
+    did before there was a choice, so that their results can be checked for ever."""
     fresh_days: float = 7.0
     """Joins older than this are not answered: whoever made one may be gone."""
     format: str = FORMAT
@@ -109,6 +112,8 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise checks.InvalidInput(
                 f"Expected kind = 'moments', {counts}or 'gradients': the target is a number"
             )
+        if self.walk is not msgspec.UNSET and self.kind != "logistic":
+            raise checks.InvalidInput("Expected no walk in a plan of another kind than 'logistic'")
         _check_counts(self)
         _store_as_read(self)
 

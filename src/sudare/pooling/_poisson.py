@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sudare.learners import inverse, solve
 from sudare.pooling._estimate import WIDE
 from sudare.pooling._sums import CountScale, MomentSums
+from sudare.pooling._walk import positive, shortened
 from sudare.releases import Contract
 
 Array = NDArray[np.float64]
@@ -20,6 +21,8 @@ _WIDE_INTERCEPT = 40.0
 _STEEP, _ON_THE_WAY = 1.5, 2.0
 """Standard deviations of priors of log rates for a row of norm 1: where counts begin, and before
 their last session."""
+_MOST_SCORES = 0.5
+"""Variance of log rates where counts begin: skewed rows make them look farther apart."""
 _FEW = 4.0
 _RAREST = 1024
 """A mean count begins at no less than the largest count over this: noise can hide it."""
@@ -64,13 +67,13 @@ def poisson_from_moments(
         return np.zeros(p)
     second = sums.gram / n
     means = second[:-1, -1] / constant
-    values, vectors = np.linalg.eigh(second[:-1, :-1] - np.outer(means, means))
-    spread = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    spread = positive(second[:-1, :-1] - np.outer(means, means))
     mean = _mean_count(sums, n, constant, most_count)
     pull = half * (sums.cross[:-1] - means * sums.cross[-1] / constant) / (n * mean)
     noise = (half / mean * noise_std / n) ** 2
     weighted = spread @ inverse(spread / (n * mean) + noise * np.eye(p - 1))
     rates = solve(weighted @ spread + np.eye(p - 1) / _STEEP**2, weighted @ pull)
+    rates = shortened(rates, spread, _MOST_SCORES)
     intercept = math.log(mean) - float(rates @ means) - 0.5 * float(rates @ spread @ rates)
     return np.append(rates, intercept / constant)
 

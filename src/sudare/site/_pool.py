@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from msgspec import UNSET
+
 from sudare.exchange import Keyring, exists, get_all
 from sudare.foundations import checks
 from sudare.pooling import (
@@ -161,6 +163,7 @@ def new_plan(
         unit=privacy.unit,
         most_rows=min(privacy.plausible_rows, MOST_ROWS),
         most_count=study.target.most,
+        walk="bounded" if kind == "logistic" else UNSET,
     )
 
 
