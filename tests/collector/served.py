@@ -18,6 +18,7 @@ import pytest
 from sudare.collector._limits import Limiter
 from sudare.collector._opening import Opened, open_collector
 from sudare.collector._server import addresses_of, listen, serve
+from sudare.collector._service import Service
 from sudare.collector._settings import Secrets, Settings
 from sudare.counting import Survey
 from sudare.counting._reports import RECORD
@@ -36,6 +37,9 @@ def survey_of(rounds: int = 4, seconds: float = 3600.0, **fields: Any) -> Survey
 
 class Served:
     """A running collector, and what its operator has."""
+
+    service: Service
+    """What its routes ask."""
 
     def __init__(self, opened: Opened, url: str, health_url: str) -> None:
         self.opened, self.health_url, self.root = opened, health_url, url
@@ -143,10 +147,20 @@ def serving(
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
+    made: list[Service] = []
+
+    class Kept(Service):
+        def __init__(self, *told: Any) -> None:
+            super().__init__(*told)
+            made.append(self)
+
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert up.wait(PATIENCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sudare.collector._server.Service", Kept)
+        thread.start()
+        assert up.wait(PATIENCE)
     served = Served(opened, *addresses)
+    served.service = made[0]
     try:
         yield served
     finally:

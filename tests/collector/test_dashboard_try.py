@@ -1,4 +1,4 @@
-"""A visitor's browser takes part on `/try`, and what it sends is what the dashboard shows."""
+"""A visitor's browser rehearses on `/try`: the whole way, and nothing of it on the dashboard."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.collector import staged
 from tests.support import browser as browsers
 
 
-def test_a_visitor_takes_part(tmp_path: Path) -> None:
+def test_a_visitor_rehearses(tmp_path: Path) -> None:
     survey = Survey(name="visit", rounds=600, epsilon=8.0, method="rappor")
     with (
         browsers.chromium() as browser,
@@ -26,10 +26,13 @@ def test_a_visitor_takes_part(tmp_path: Path) -> None:
         rows.nth(1).wait_for()
         answers = {row.locator("td, th").nth(1).inner_text().strip() for row in rows.all()}
         assert answers == {"Yes"}
-        # The same browser meets its own reports on the dashboard: one person, one report a round.
+        # What the rehearsal shows is marked as such, with this one reporter.
+        heard = page.locator("#outcome-rows tr td:nth-child(2)")
+        expect(heard.first).to_have_text("1")
+        expect(page.locator("#outcome-caption")).to_contain_text("Rehearsal")
+        # And nothing of it is in the survey.
         page.get_by_role("link", name="Dashboard").click()
         heard = page.locator("#rows tr td:last-child")
-        expect(heard.filter(has_text="1").first).to_be_visible()
-        counts = {int(text) for text in heard.all_inner_texts()}
-        assert counts <= {0, 1}
-        expect(page.locator("#tickets")).to_have_text("1")
+        expect(heard.first).to_be_visible()
+        assert {int(text) for text in heard.all_inner_texts()} == {0}
+        expect(page.locator("#tickets")).to_have_text("0")

@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from sudare.collector import monitoring
 from sudare.collector._limits import Gone
 from sudare.collector._messages import SECURITY, Refusal, body_of, headers_of
+from sudare.collector._rehearsing import PATH as REHEARSAL
 from sudare.collector._routes import ENDPOINTS, Endpoint, RawHandler, receive_reports
 from sudare.collector._service import Service
 
@@ -79,7 +80,8 @@ class _Place:
         endpoint = self._methods.get(scope["method"])
         if endpoint is None:
             raise Refusal("wrong_method", allow=self._allow)
-        if scope["path_params"].get("id", service.board.id) != service.board.id:
+        here = service.rehearsal if endpoint.rehearsal else service.board
+        if scope["path_params"].get("id", here.id) != here.id:
             raise Refusal("unknown_survey")
 
         async def with_headers(message: Message) -> None:
@@ -117,7 +119,8 @@ async def _guarded(
         with suppress(Exception):
             await _refuse(send, Refusal("malformed"), shared)
     except Refusal as refusal:
-        service.refused(refusal.problem.code)
+        if not scope["path"].startswith(f"{REHEARSAL}/"):  # of it nothing is counted
+            service.refused(refusal.problem.code)
         await _refuse(send, refusal, shared)
     except Exception as problem:
         monitoring.fault(scope["method"], problem)

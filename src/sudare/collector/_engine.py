@@ -147,6 +147,10 @@ class Collector:
         self._tickets += count
         return tickets
 
+    def derived_key(self, purpose: bytes) -> bytes:
+        """A secret for something beside the survey, which all collectors of this store know."""
+        return self._ticket_keys.derived(purpose)
+
     def publish_due(self) -> list[Round]:
         """Close the rounds whose time and grace have passed. Rounds published or revised since the
         last call, also by other collectors. To be called at `next_due`, and about once a second;

@@ -129,6 +129,12 @@ class TicketKeys:
         office = self._offices[self._secrets.index(secret)]
         return office.issue_many(np.arange(number, number + count))
 
+    def derived(self, purpose: bytes) -> bytes:
+        """A key for something else, the same for all who know the first ticket key."""
+        found = next((each for each in self._secrets if each), None)
+        first = new_key() if found is None else unwrap(found, self._key)
+        return hmac.digest(first, purpose, "sha256")
+
     def rotate(self) -> None:
         """Make tickets with a new key from the next block on."""
         self._store.add_range(wrap(new_key(), self._key), self._survey.rounds)

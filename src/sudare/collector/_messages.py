@@ -132,6 +132,16 @@ class Summary(Estimates, frozen=True):
     """Reports counted in all published rounds together."""
 
 
+class Rehearsed(Message, frozen=True):
+    """What the latest rounds of a rehearsal would show; nobody is counted by it."""
+
+    rehearsal: Literal[True]
+    survey: str
+    rounds: list[Round]
+    next: NextRound | None
+    beta: float
+
+
 class Activity(Message, frozen=True):
     """What is happening now: no answer can be read from it."""
 

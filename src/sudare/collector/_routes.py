@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from sudare.collector import _rehearsing as rehearsing
 from sudare.collector import _static as static
 from sudare.collector._limits import check_length, header, media_type
 from sudare.collector._messages import (
@@ -30,6 +31,7 @@ from sudare.collector._messages import (
     EnrolmentRequest,
     Estimates,
     Refusal,
+    Rehearsed,
     Summary,
     Surveys,
     TicketRequest,
@@ -110,6 +112,11 @@ class Endpoint(NamedTuple):
     """Needs the operator's token, and is not for other origins' pages."""
     more: tuple[tuple[int, Content | None], ...] = ()
     """Further answers."""
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether it is of the rehearsal, of which nothing is counted."""
+        return self.path.startswith(f"{rehearsing.PATH}/")
 
     @property
     def shared(self) -> bool:
@@ -461,6 +468,34 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handle=set_enrolment, takes=(Content(JSON, EnrolmentRequest),), operator=True,
     ),
     Endpoint(
+        "GET", "/rehearsal/v1/surveys", "The rehearsal of the survey", 200, Content(JSON, Surveys),
+        handle=rehearsing.rehearsals,
+        about="A survey of its own, for trying it: same question, law and rounds, other name and "
+        "id. Its tickets are worth nothing in the survey itself; its counts are in memory only.",
+    ),
+    Endpoint(
+        "GET", "/rehearsal/v1/surveys/{id}", "The rehearsal, as a survey is described", 200,
+        Content(JSON, Description), ("unknown_survey",), handle=rehearsing.describe_rehearsal,
+    ),
+    Endpoint(
+        "POST", "/rehearsal/v1/surveys/{id}/tickets", "Join the rehearsal", 201,
+        Content(JSON, Tickets), ("unknown_survey", "rate_limited"),
+        handle=rehearsing.rehearsal_ticket,
+    ),
+    Endpoint(
+        "POST", "/rehearsal/v1/surveys/{id}/reports", "Send one report of the rehearsal", 204, None,
+        (
+            "malformed", "unknown_slot", "wrong_mark", "unknown_survey", "too_slow", "too_late",
+            "oversized", "wrong_type", "too_early", "rate_limited", "unavailable",
+        ),
+        handle=rehearsing.rehearse_report, takes=(Content(JSON, wire.SentReport),),
+    ),
+    Endpoint(
+        "GET", "/rehearsal/v1/surveys/{id}/estimates", "What the rehearsal would show", 200,
+        Content(JSON, Rehearsed), ("unknown_survey",), handle=rehearsing.rehearsal_estimates,
+        about="Of the latest 20 rounds, from the reports that this process has taken.",
+    ),
+    Endpoint(
         "GET", "/openapi.json", "This description", 200, Content(JSON, {"type": "object"}),
         handle=static.interface, more=_UNCHANGED,
     ),
@@ -469,7 +504,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handle=static.dashboard, more=_UNCHANGED,
     ),
     Endpoint(
-        "GET", "/try", "Take part from a browser", 200, Content("text/html", _ANY),
+        "GET", "/try", "Rehearse taking part, from a browser", 200, Content("text/html", _ANY),
         ("not_found",), handle=static.try_page, more=_UNCHANGED,
     ),
     Endpoint(

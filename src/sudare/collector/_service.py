@@ -16,6 +16,7 @@ from sudare.collector._limits import Clients, Limiter, Reader, header
 from sudare.collector._messages import Refusal
 from sudare.collector._openapi import document
 from sudare.collector._pages import frames
+from sudare.collector._rehearsal import PURPOSE, Rehearsal
 from sudare.collector._settings import Settings
 from sudare.collector._stream import Stream
 from sudare.collector._writer import Writer
@@ -32,6 +33,9 @@ _GUESSES = (10 / 60, 10)
 _MOST_CHECKED = 8
 """Tokens that wait for the slow hash."""
 _NO_LIMIT = (0.0, 1.0)
+_REHEARSAL_TICKETS = (1.0, 20), (100.0, 200)
+_REHEARSAL_REPORTS = (5.0, 50), (500.0, 1000)
+"""For each client, and for all: a rehearsal is no reason to keep a real report waiting."""
 COUNTED_REFUSALS = frozenset(
     ("malformed", "oversized", "unknown_survey", "rate_limited", "unauthorised")
 )
@@ -56,6 +60,13 @@ class Service:
             expected_users=settings.expected_users,
             clock=collector.clock,
         )
+        self.rehearsal = Rehearsal(
+            survey,
+            schedule,
+            collector.derived_key(PURPOSE),
+            beta=settings.beta,
+            clock=collector.clock,
+        )
         self.stream = Stream(settings.max_streams, settings.max_streams_each)
         self.writer = Writer(collector, self.metrics, settings.max_pending)
         self.reader = Reader(
@@ -70,6 +81,8 @@ class Service:
         )
         self._reports = Limiter((settings.reports_per_second, settings.reports_burst), _NO_LIMIT)
         self._reads = Limiter((settings.reads_per_second, settings.reads_burst), _NO_LIMIT)
+        self._rehearsal_tickets = Limiter(*_REHEARSAL_TICKETS)
+        self._rehearsal_reports = Limiter(*_REHEARSAL_REPORTS)
         self._guesses = Limiter(_GUESSES, _NO_LIMIT)
         self._one_check, self._checking = asyncio.Lock(), 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -108,6 +121,10 @@ class Service:
         """Refuse a client that reads too often."""
         if self.settings.reads_per_second > 0:
             self._admit(self._reads, scope)
+
+    def admit_rehearsal(self, scope: Scope, *, ticket: bool) -> None:
+        """Refuse a visitor who rehearses too often; limits of the survey are not used up."""
+        self._admit(self._rehearsal_tickets if ticket else self._rehearsal_reports, scope)
 
     async def require_operator(self, scope: Scope) -> None:
         """Refuse a request without the operator's token.

@@ -1,10 +1,12 @@
-// A visitor's browser as one of the survey's devices: the answer, the coin, and what is sent.
+// A visitor's browser as one of the rehearsal's devices: the answer, the coin, and what is sent. The
+// survey's own counts are not touched: its rehearsal has tickets and counts of its own.
 
 import { BrowserStore, Client } from "../client.js";
 import { answer, attenuation, lawOf, roundOf, slotIn, slotsOf, surveyOf, xor } from "./rules.js";
 import * as words from "./words.js";
 
-const BASE = new URL("..", import.meta.url).href;
+const BASE = new URL("../rehearsal", import.meta.url).href;
+const OUTCOME_MS = 2_000;
 const MOST_BARS = 150;
 const yesNo = (bit) => (bit ? "Yes" : "No");
 const $ = (id) => document.getElementById(id);
@@ -14,7 +16,7 @@ const seen = { described: null, store: null, client: null, busy: false, announce
 
 async function main() {
   try {
-    const answered = await fetch(`${BASE}v1/surveys`);
+    const answered = await fetch(`${BASE}/v1/surveys`);
     [seen.described] = (await answered.json()).surveys;
   } catch {
     trouble("The collector does not answer. Is it running? This page tries again by itself.");
@@ -29,7 +31,7 @@ async function main() {
       "Answer for yourself. Your browser tosses secret coins, and what leaves it is that your answer " +
       "changed, or the opposite, or nothing but a coin. Nobody who sees it can tell which.";
   }
-  document.title = `Try it yourself: ${survey.name} · sudare`;
+  document.title = `${survey.name} · sudare`;
   $("answer").checked = remembered() === "1";
   explain(survey);
   showAnswer();
@@ -47,10 +49,8 @@ async function main() {
 /** Before taking part: whether that is possible, in words. */
 function invite() {
   const over = Date.parse(seen.described.ends) <= Date.parse(seen.described.now);
-  const closed = seen.described.enrolment === "closed";
-  $("join").disabled = over || closed;
+  $("join").disabled = over;
   if (over) say("This survey is over. Its curve is on the dashboard.");
-  else if (closed) say("Nobody new can take part in this survey at the moment.");
   else say("Nothing is sent before you take part.");
 }
 
@@ -68,6 +68,7 @@ async function join() {
   $("turns").hidden = false;
   $("coin").classList.add("tossed");
   await step();
+  outcome();
 }
 
 /** What time asks for: a report in our round, whatever the answer is; then show how things stand. */
@@ -82,6 +83,38 @@ async function step() {
   }
   seen.busy = false;
   show();
+}
+
+/** What all who rehearse have said together. */
+async function outcome() {
+  const wait = Math.max(OUTCOME_MS, Math.min(30_000, 500 * seen.client.survey.round_seconds));
+  try {
+    if (!document.hidden) {
+      const url = `${BASE}/v1/surveys/${seen.described.id}/estimates`;
+      const answered = await fetch(url, { cache: "no-store", credentials: "omit" });
+      if (answered.ok) showOutcome(await answered.json());
+    }
+  } catch {
+    // Out of reach: what was shown stays.
+  }
+  setTimeout(outcome, wait);
+}
+
+/** @param {{rounds: import("./api.js").Round[]}} told */
+function showOutcome(told) {
+  $("outcome").hidden = false;
+  const heard = told.rounds.filter((each) => each.reporters > 0);
+  $("outcome-scroller").hidden = !heard.length;
+  $("outcome-words").textContent = heard.length
+    ? "Of the few who rehearse, chance hides nearly everything: see how wide the intervals are. Of a whole survey it hides little."
+    : "When a round is over, the estimate appears here that a survey would publish.";
+  const rows = heard.reverse().map(({ round, reporters, share, low, high }) => {
+    const row = document.createElement("tr");
+    const texts = [words.count(round), words.count(reporters), words.share(share), words.interval(low, high)];
+    for (const text of texts) row.insertCell().textContent = text;
+    return row;
+  });
+  $("outcome-rows").replaceChildren(...rows);
 }
 
 function changed() {
