@@ -22,6 +22,7 @@ from sudare.collector._engine import (
     Verdict,
 )
 from sudare.collector._opening import Opened, open_collector, open_existing
+from sudare.collector._sessions import Role
 from sudare.collector._settings import (
     OPTIONS,
     STORE_VARIABLE,
@@ -51,6 +52,7 @@ __all__ = [
     "Load",
     "Opened",
     "Option",
+    "Role",
     "Round",
     "Schedule",
     "Secrets",
