@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from sudare.collector import Role, StoreUnavailable
+from sudare.collector import StoreUnavailable
+from sudare.collector._sessions import Role
 from tests.collector.served import TOKEN, Served, serving, stop_limits
 from tests.support.waiting import PATIENCE, eventually
 

@@ -22,7 +22,6 @@ from sudare.collector._engine import (
     Verdict,
 )
 from sudare.collector._opening import Opened, open_collector, open_existing
-from sudare.collector._sessions import Role
 from sudare.collector._settings import (
     OPTIONS,
     STORE_VARIABLE,
@@ -52,7 +51,6 @@ __all__ = [
     "Load",
     "Opened",
     "Option",
-    "Role",
     "Round",
     "Schedule",
     "Secrets",
