@@ -105,6 +105,9 @@ def test_operators_routes_say_so() -> None:
     assert paths["/v1/surveys/{id}/operator"]["get"]["security"] == [{"operator": []}]
     assert paths["/v1/surveys/{id}/tickets"]["post"]["security"] == [{}, {"operator": []}]
     assert "security" not in paths["/v1/surveys/{id}/reports"]["post"]
+    for name in ("estimates", "summary", "estimates.csv", "activity", "stream"):
+        allowed: list[Any] = [{}, {"viewer": []}, {"operator": []}, {"session": []}]
+        assert paths[f"/v1/surveys/{{id}}/{name}"]["get"]["security"] == allowed
 
 
 def operation(served: Served, method: str, path: str) -> Any:

@@ -13,13 +13,3 @@ def test_every_route_can_be_served_and_described() -> None:
         if "{id}" in each.path:
             assert "unknown_survey" in each.problems
     assert len({(each.method, each.path) for each in ENDPOINTS}) == len(ENDPOINTS)
-
-
-def test_which_routes_other_origins_may_use() -> None:
-    closed = {each.path for each in ENDPOINTS if not each.shared}
-    assert closed == {
-        "/", "/try", "/pages/{file}", "/v1/surveys/{id}/operator", "/v1/surveys/{id}/enrolment",
-        "/rehearsal/v1/surveys", "/rehearsal/v1/surveys/{id}",
-        "/rehearsal/v1/surveys/{id}/tickets", "/rehearsal/v1/surveys/{id}/reports",
-        "/rehearsal/v1/surveys/{id}/estimates",
-    }  # fmt: skip

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from sudare.collector import StoreUnavailable
+from sudare.collector._sessions import Role
 from tests.collector.served import TOKEN, Served, serving, stop_limits
 from tests.support.waiting import PATIENCE, eventually
 
@@ -74,9 +75,9 @@ def test_guessers_from_many_addresses_wait_for_one_slow_hash(
     with serving(tmp_path, proxies=["127.0.0.1"]) as served:
         gate, checked = threading.Event(), served.collector.check_token
 
-        def slow(token: str) -> bool:
+        def slow(token: str, role: Role) -> bool:
             assert gate.wait(PATIENCE)
-            return checked(token)
+            return checked(token, role)
 
         monkeypatch.setattr(served.collector, "check_token", slow)
         found: list[int] = []

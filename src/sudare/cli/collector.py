@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     from sudare.collector import Addresses, Opened
 
 surveys = typer.Typer(help="Look after a survey whose collector is stopped, or shares PostgreSQL.")
+
+
+class _Role(Enum):
+    """Who a token is for."""
+
+    operator = "operator"
+    viewer = "viewer"
+
 
 _OPTIONS = {each.name: each for each in OPTIONS}
 SurveyFile = Annotated[
@@ -125,13 +134,23 @@ def tickets(
 
 
 @surveys.command("new-token")
-def new_token(survey: SurveyFile = None, config: ConfigFile = None, store: StoreUrl = None) -> None:
-    """Make a new operator's token and print it, once; the one before is worth nothing then.
+def new_token(
+    survey: SurveyFile = None,
+    role: Annotated[
+        _Role, typer.Option(help="For the operator, or for viewers of a private dashboard.")
+    ] = _Role.operator,
+    config: ConfigFile = None,
+    store: StoreUrl = None,
+) -> None:
+    """Make a new token and print it, once; the one before of this role is worth nothing then.
 
-    [bold]Example:[/bold] sudare survey new-token --store collector.db
+    A viewer's token reads the estimates of a private dashboard (sudare collect --dashboard
+    private), and nothing else.
+
+    [bold]Example:[/bold] sudare survey new-token --store collector.db --role viewer
     """
     with _opened(survey, config, store) as opened:
-        token = opened.collector.new_token()
+        token = opened.collector.new_token("viewer" if role is _Role.viewer else "operator")
     print(token)
 
 

@@ -14,16 +14,18 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from sudare.collector import monitoring
+from sudare.collector._endpoints import Endpoint, RawHandler
 from sudare.collector._limits import Gone
 from sudare.collector._messages import SECURITY, Refusal, body_of, headers_of
 from sudare.collector._rehearsing import PATH as REHEARSAL
-from sudare.collector._routes import ENDPOINTS, Endpoint, RawHandler, receive_reports
+from sudare.collector._routes import ENDPOINTS, receive_reports
 from sudare.collector._service import Service
 
 _ANY_ORIGIN = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"etag, retry-after"),
 )
+_PRIVATE = ((b"cache-control", b"private, no-cache"), (b"vary", b"authorization, cookie"))
 _PREFLIGHT = (
     (b"access-control-allow-headers", b"content-type, last-event-id, if-none-match, cache-control"),
     (b"access-control-max-age", b"86400"),
@@ -62,7 +64,8 @@ class _Place:
         self._methods = {each.method: each for each in endpoints}
         if "GET" in self._methods:
             self._methods["HEAD"] = self._methods["GET"]
-        self._shared = all(each.shared for each in endpoints)
+        self._private = service.private and any(each.reading for each in endpoints)
+        self._shared = all(each.shared for each in endpoints) and not self._private
         self._allow = ", ".join(sorted({*self._methods, "OPTIONS"})).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,11 +90,16 @@ class _Place:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *SECURITY]
+                if self._private:  # what one viewer was sent is not for others behind a cache
+                    headers = [each for each in headers if each[0].lower() != b"cache-control"]
+                    headers += _PRIVATE
                 message["headers"] = [*headers, *_ANY_ORIGIN] if self._shared else headers
             await send(message)
 
         if endpoint.method == "GET":
             service.admit_read(scope)
+        if endpoint.reading:
+            await service.require_viewer(scope)
         if endpoint.raw is not None:
             await endpoint.raw(service, scope, receive, with_headers)
             return

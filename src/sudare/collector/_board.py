@@ -44,6 +44,7 @@ class Board:
         *,
         beta: float,
         expected_users: int | None = None,
+        private: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.id = survey_id(survey)
@@ -52,6 +53,7 @@ class Board:
         self._collector = collector
         self._beta = beta
         self._expected = expected_users
+        self._private = private
         self._clock = clock
         self._pages = Pages()
         self._summed = -1
@@ -192,6 +194,7 @@ class Board:
             None,
             survey.flips,
             survey.marks,
+            "private" if self._private else msgspec.UNSET,
         )
 
     def predict(self) -> None:

@@ -27,6 +27,7 @@ from sudare.collector._clock import Schedule, SteadyClock
 from sudare.collector._conflicts import Conflicts
 from sudare.collector._keys import TicketKeys
 from sudare.collector._rounds import History, Round, close_rounds, reopen_rounds
+from sudare.collector._sessions import ROLES, Role
 from sudare.collector.stores import (
     REASONS,
     Group,
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Collector", "Round", "Status", "StoreUnavailable", "Verdict"]
 
 Whole = NDArray[np.int64]
+_TOKENS: dict[Role, str] = {"operator": "token", "viewer": "viewer_token"}
+"""Under which names a store keeps the tokens' hashes."""
 _COUNTED = np.uint8(Verdict.COUNTED)  # numpy compares with this much faster
 _CLOSINGS = 16
 """Transactions in which rounds are closed, in one call."""
@@ -115,7 +118,8 @@ class Collector:
         self._reachable = True
         self._conflicts = Conflicts()
         self._quick = secrets.token_bytes(32)
-        self._known: tuple[bytes | None, bytes] = None, b""
+        self._tokens: dict[Role, bytes | None] = dict.fromkeys(ROLES)
+        self._known: dict[Role, tuple[bytes, bytes]] = {}
         self._ticket_keys = TicketKeys(self.survey, store, key)
         self.refresh()
         self._changed.clear()
@@ -245,7 +249,8 @@ class Collector:
                 self._pending -= told
                 self._refused = refused
             meta = self.store.meta()
-            self._enrolment, self._token = meta["enrolment"] == b"open", meta.get("token")
+            self._enrolment = meta["enrolment"] == b"open"
+            self._tokens = {role: meta.get(name) for role, name in _TOKENS.items()}
             self._tickets = sum(each.next - each.first for each in self.store.ranges())
             self._collectors = self.store.collectors()
             self._follow()
@@ -258,41 +263,46 @@ class Collector:
             self.store.set_meta("enrolment", b"open" if open else b"closed")
         self._enrolment = open
 
-    def has_token(self) -> bool:
-        """Whether there is an operator's token."""
-        return self._token is not None
+    def has_token(self, role: Role = "operator") -> bool:
+        """Whether there is a token for this role."""
+        return self._tokens[role] is not None
 
-    def new_token(self) -> str:
-        """A new token for the operator; the one before is no longer accepted."""
+    def kept_token(self, role: Role) -> bytes | None:
+        """What is kept of a role's token: its hash."""
+        return self._tokens[role]
+
+    def new_token(self, role: Role = "operator") -> str:
+        """A new token for a role; the one before is no longer accepted."""
         token = keys.new_token()
-        self.set_token(token)
+        self.set_token(token, role)
         return token
 
-    def set_token(self, token: str) -> None:
-        """Let this be the operator's token; only its hash is kept."""
+    def set_token(self, token: str, role: Role = "operator") -> None:
+        """Let this be a role's token; only its hash is kept."""
         kept = keys.token_hash(token)
         with self._watched():
-            self.store.set_meta("token", kept)
-        self._token = kept
-        self._known = kept, keys.quick_hash(token, self._quick)
+            self.store.set_meta(_TOKENS[role], kept)
+        self._tokens = {**self._tokens, role: kept}
+        self._known[role] = kept, keys.quick_hash(token, self._quick)
 
-    def check_token(self, token: str) -> bool:
-        """Whether this is the operator's token, by a slow hash; takes equally long for all."""
-        kept = self._token
+    def check_token(self, token: str, role: Role = "operator") -> bool:
+        """Whether this is a role's token, by a slow hash; takes equally long for all."""
+        kept = self._tokens[role]
         if kept is None or not keys.same_token(token, kept):
             return False
-        self._known = kept, keys.quick_hash(token, self._quick)
+        self._known[role] = kept, keys.quick_hash(token, self._quick)
         return True
 
-    def knows_token(self, token: str) -> bool:
+    def knows_token(self, token: str, role: Role = "operator") -> bool:
         """Whether this token was right before, and still is; that takes no time."""
-        kept, quick = self._known
+        kept, quick = self._known.get(role, (None, b""))
         told = hmac.compare_digest(keys.quick_hash(token, self._quick), quick)
-        return told and kept is not None and kept == self._token
+        return told and kept is not None and kept == self._tokens[role]
 
     def has_old_token(self) -> bool:
-        """Whether the token's hash was made by an earlier version."""
-        return self._token is not None and not keys.is_slow(self._token)
+        """Whether the operator's token's hash was made by an earlier version."""
+        kept = self._tokens["operator"]
+        return kept is not None and not keys.is_slow(kept)
 
     def rotate_key(self) -> None:
         """Make tickets with a new key from the next block on; those issued before stay good."""

@@ -136,7 +136,7 @@ async def _simulate(
             sending.add(asyncio.create_task(_send(line, t, reports, relay)))
             progress("Reporting", t + 1 - first, last - first)
         await asyncio.gather(*sending)
-        published = await _published(line, first, last)
+        published = await _published(line, first, last, token)
     return Load(
         survey,
         users,
@@ -314,14 +314,15 @@ def _parts(items: list[_Item], size: int) -> Iterator[list[_Item]]:
         yield part
 
 
-async def _published(line: _Line, first: int, last: int) -> tuple[Round, ...]:
+async def _published(line: _Line, first: int, last: int, token: str | None) -> tuple[Round, ...]:
     """The estimates of the rounds taken part in, once they are all there."""
     due = line.opens(last) + line.grace
+    headers = {"authorization": f"Bearer {token}"} if token else {}  # a dashboard may be private
     while True:
         await asyncio.sleep(max(_PAUSE_SECONDS, due - line.now()))
         path = wire.survey_path(line.survey, "estimates")
         try:
-            answer = await line.http.get(path, params={"since": first})
+            answer = await line.http.get(path, params={"since": first}, headers=headers)
             told = msgspec.convert(answer.json()["rounds"], list[Round])
         except (httpx.HTTPError, msgspec.MsgspecError, KeyError, TypeError, ValueError):
             told = []

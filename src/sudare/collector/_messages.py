@@ -71,6 +71,8 @@ class Description(Message, frozen=True):
     """Left out where the survey leaves it out."""
     marks: Literal["slots"] | msgspec.UnsetType = msgspec.UNSET
     """Likewise."""
+    dashboard: Literal["private"] | msgspec.UnsetType = msgspec.UNSET
+    """Estimates are read with a token; left out where anyone may read them."""
 
 
 class Surveys(Message, frozen=True):
@@ -155,6 +157,12 @@ class Activity(Message, frozen=True):
     """No round is published, as the collector's clock is in doubt."""
 
 
+class SessionRequest(Message, frozen=True):
+    """A viewer's or the operator's token."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=512)]
+
+
 class EnrolmentRequest(Message, frozen=True):
     """Whether tickets are handed out."""
 
@@ -221,7 +229,7 @@ PROBLEMS: dict[str, Problem] = {
     for problem in (
         Problem("malformed", 400, "This is not what the interface description asks for here."),
         Problem("unknown_slot", 400, "The ticket has no such slot."),
-        Problem("unauthorised", 401, "This needs the operator's token."),
+        Problem("unauthorised", 401, "This needs a token that is right for it."),
         Problem("wrong_mark", 403, "The ticket's mark is wrong."),
         Problem("enrolment_closed", 403, "No tickets are being handed out at present."),
         Problem("not_found", 404, "There is nothing here."),

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from sudare import __version__
+from sudare.collector._endpoints import Content, Endpoint
 from sudare.collector._messages import PROBLEMS, ErrorBody
-from sudare.collector._routes import ENDPOINTS, JSON, Content, Endpoint
+from sudare.collector._routes import ENDPOINTS, JSON
+from sudare.collector._sessions import COOKIE
 
 SCHEMAS = "#/components/schemas/{name}"
 SHARED_PROBLEMS = ("wrong_method", "internal")
@@ -48,7 +50,18 @@ def description() -> dict[str, Any]:
                     "type": "http",
                     "scheme": "bearer",
                     "description": "The operator's token.",
-                }
+                },
+                "viewer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A viewer's token, where the dashboard is private.",
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": COOKIE,
+                    "description": "What PUT /v1/surveys/{id}/session sets.",
+                },
             },
         },
     }
@@ -69,9 +82,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "required": endpoint.body_required,
             "content": {c.media: {"schema": _schema(c.shape)} for c in endpoint.takes},
         }
-    if endpoint.operator:
+    if endpoint.reading:
+        operation["security"] = [{}, {"viewer": []}, {"operator": []}, {"session": []}]
+    elif endpoint.operator:
         operation["security"] = [{"operator": []}]
-    elif "unauthorised" in endpoint.problems:
+    elif "unauthorised" in endpoint.problems and not endpoint.own_pages:
         operation["security"] = [{}, {"operator": []}]
     return operation
 

@@ -4,13 +4,14 @@ Reports are handled without a framework in between: one report in JSON is answer
 is durable. A client that got no answer sends the same report again; it is answered in the same way
 and counts once. A relay sends many, packed.
 
-The operator shows a token in the Authorization header. There are no cookies, so nothing a browser
-does by itself can carry the token; and pages of other origins are not allowed to send it.
+The operator shows a token in the Authorization header, which nothing that a browser does by itself
+can carry, and which pages of other origins are not allowed to send. The one cookie there is lets a
+browser read a private dashboard, and nothing else.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sudare.collector import _rehearsing as rehearsing
 from sudare.collector import _static as static
+from sudare.collector._endpoints import Content, Endpoint, Query
 from sudare.collector._limits import check_length, header, media_type
 from sudare.collector._messages import (
     MOST_RECORDS,
@@ -32,6 +34,7 @@ from sudare.collector._messages import (
     Estimates,
     Refusal,
     Rehearsed,
+    SessionRequest,
     Summary,
     Surveys,
     TicketRequest,
@@ -40,6 +43,7 @@ from sudare.collector._messages import (
     pack_report,
 )
 from sudare.collector._pages import frames
+from sudare.collector._sessions import ROLES, clearing
 from sudare.collector._stream import seen_by
 from sudare.collector._writer import Full
 from sudare.collector.stores import REASONS, StoreUnavailable, Verdict
@@ -49,8 +53,6 @@ from sudare.foundations import checks
 if TYPE_CHECKING:
     from sudare.collector._service import Service
 
-Handler = Callable[["Service", Request], Awaitable[Response]]
-RawHandler = Callable[["Service", Scope, Receive, Send], Awaitable[None]]
 
 T = TypeVar("T")
 JSON = static.JSON
@@ -75,61 +77,13 @@ class Pieces(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Content(NamedTuple):
-    """A body: a type of `sudare.collector._messages`, or a schema."""
-
-    media: str
-    shape: Any
-    """None for no body."""
-
-
-class Query(NamedTuple):
-    """A parameter after the question mark."""
-
-    name: str
-    about: str
-    schema: Mapping[str, Any]
-
-
-class Endpoint(NamedTuple):
-    """One method of one path."""
-
-    method: str
-    path: str
-    summary: str
-    status: int
-    answer: Content | None
-    """None where the answer has no body."""
-    problems: tuple[str, ...] = ()
-    """Codes of `sudare.collector._messages.PROBLEMS` it may answer with, beside those all share."""
-    handle: Handler | None = None
-    raw: RawHandler | None = None
-    about: str = ""
-    takes: tuple[Content, ...] = ()
-    body_required: bool = True
-    query: tuple[Query, ...] = ()
-    operator: bool = False
-    """Needs the operator's token, and is not for other origins' pages."""
-    more: tuple[tuple[int, Content | None], ...] = ()
-    """Further answers."""
-
-    @property
-    def rehearsal(self) -> bool:
-        """Whether it is of the rehearsal, of which nothing is counted."""
-        return self.path.startswith(f"{rehearsing.PATH}/")
-
-    @property
-    def shared(self) -> bool:
-        """Whether pages of other origins may use it."""
-        return not self.operator and (self.path.startswith("/v1/") or self.path in _SHARED_FILES)
-
-
-_SHARED_FILES = ("/client.js", "/openapi.json")
 _ROUND = {"type": "integer", "minimum": 0, "maximum": MAX_ROUNDS}
 _SINCE = Query("since", "Only rounds from this one on.", _ROUND)
 _UNTIL = Query("until", "Only rounds before this one.", _ROUND)
+_READING = ("unauthorised", "rate_limited", "unavailable")
 _NOT_STORED = {"cache-control": "no-store"}
 _LONGEST_REQUEST = 256
+_LONGEST_SESSION = 1024
 """Bytes of a request that is not a report."""
 LONGEST_REPORT = 1024
 """Bytes of one report in JSON; about 80 are needed."""
@@ -148,6 +102,7 @@ _BATCH: Message = {
     "headers": [(b"content-type", b"application/json"), *_HEADERS],
 }
 _ticket_request = msgspec.json.Decoder(TicketRequest).decode
+_session_request = msgspec.json.Decoder(SessionRequest).decode
 _enrolment_request = msgspec.json.Decoder(EnrolmentRequest).decode
 
 
@@ -363,13 +318,35 @@ async def set_enrolment(service: "Service", request: Request) -> Response:
     return Response(status_code=204, headers=_NOT_STORED)
 
 
+async def open_session(service: "Service", request: Request) -> Response:
+    """A cookie for whoever shows a token."""
+    wanted = await _sent(
+        service, request, _session_request, required=True, longest=_LONGEST_SESSION
+    )
+    assert wanted is not None
+    role = await service.role_of(request.scope, wanted.token.strip(), ROLES)
+    secure = request.headers.get("x-forwarded-proto", "").lower() == "https"
+    headers = {**_NOT_STORED, "set-cookie": service.sessions.cookie(role, secure=secure)}
+    return Response(status_code=204, headers=headers)
+
+
+async def close_session(service: "Service", request: Request) -> Response:
+    """The browser forgets it."""
+    return Response(status_code=204, headers={**_NOT_STORED, "set-cookie": clearing()})
+
+
 async def _sent(
-    service: "Service", request: Request, decode: Callable[[bytes], T], *, required: bool = False
+    service: "Service",
+    request: Request,
+    decode: Callable[[bytes], T],
+    *,
+    required: bool = False,
+    longest: int = _LONGEST_REQUEST,
 ) -> T | None:
     """A small JSON body, or None where there is none and none is required."""
     headers = request.scope["headers"]
-    check_length(headers, _LONGEST_REQUEST)
-    body = await service.reader.read(request.receive, _LONGEST_REQUEST, request.scope)
+    check_length(headers, longest)
+    body = await service.reader.read(request.receive, longest, request.scope)
     if not body and not required:
         return None
     if media_type(headers) != b"application/json":
@@ -401,29 +378,32 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET", "/v1/surveys/{id}/estimates", "All published rounds", 200,
-        Content(JSON, Estimates), ("malformed", "unknown_survey"), handle=estimates,
+        Content(JSON, Estimates), ("malformed", "unknown_survey", *_READING), handle=estimates,
+        reading=True,
         query=(_SINCE, _UNTIL), more=_UNCHANGED,
     ),
     Endpoint(
         "GET", "/v1/surveys/{id}/summary", "Enough of the published rounds to draw all", 200,
-        Content(JSON, Summary), ("unknown_survey",), handle=summary_of_rounds,
+        Content(JSON, Summary), ("unknown_survey", *_READING), handle=summary_of_rounds,
+        reading=True,
         more=_UNCHANGED,
         about="At most a thousand rounds: the latest 300, and of the earlier ones the lowest and "
         "the highest of each stretch. If there are no more than a thousand, all.",
     ),
     Endpoint(
         "GET", "/v1/surveys/{id}/estimates.csv", "All published rounds as a table", 200,
-        Content("text/csv", _ANY), ("unknown_survey",), handle=estimates_csv,
+        Content("text/csv", _ANY), ("unknown_survey", *_READING), handle=estimates_csv,
+        reading=True,
         more=_UNCHANGED,
     ),
     Endpoint(
         "GET", "/v1/surveys/{id}/activity", "What is happening now", 200,
-        Content(JSON, Activity), ("unknown_survey",), handle=activity,
+        Content(JSON, Activity), ("unknown_survey", *_READING), handle=activity, reading=True,
     ),
     Endpoint(
         "GET", "/v1/surveys/{id}/stream", "Rounds and activity as they come", 200,
         Content("text/event-stream", _ANY),
-        ("malformed", "unknown_survey", "unavailable"), raw=stream, query=(_SINCE,),
+        ("malformed", "unknown_survey", *_READING), raw=stream, query=(_SINCE,), reading=True,
         about="Server-sent events: `round` (its id is round.revision, for Last-Event-ID) and "
         "`activity`. A viewer that says neither what it has seen nor `since` gets the latest "
         "rounds first.",
@@ -466,6 +446,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             "rate_limited", "unavailable",
         ),
         handle=set_enrolment, takes=(Content(JSON, EnrolmentRequest),), operator=True,
+    ),
+    Endpoint(
+        "PUT", "/v1/surveys/{id}/session", "Let this browser read a private dashboard", 204, None,
+        (
+            "malformed", "unauthorised", "unknown_survey", "too_slow", "oversized", "wrong_type",
+            "rate_limited", "unavailable",
+        ),
+        handle=open_session, takes=(Content(JSON, SessionRequest),), own_pages=True,
+        about="With a viewer's or the operator's token in the body, sets a cookie for twelve "
+        "hours: HttpOnly, SameSite=Strict, for this survey's addresses only.",
+    ),
+    Endpoint(
+        "DELETE", "/v1/surveys/{id}/session", "Take the cookie away", 204, None,
+        ("unknown_survey",), handle=close_session, own_pages=True,
     ),
     Endpoint(
         "GET", "/rehearsal/v1/surveys", "The rehearsal of the survey", 200, Content(JSON, Surveys),

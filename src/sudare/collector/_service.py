@@ -17,6 +17,8 @@ from sudare.collector._messages import Refusal
 from sudare.collector._openapi import document
 from sudare.collector._pages import frames
 from sudare.collector._rehearsal import PURPOSE, Rehearsal
+from sudare.collector._sessions import PURPOSE as SESSIONS
+from sudare.collector._sessions import ROLES, Role, Sessions
 from sudare.collector._settings import Settings
 from sudare.collector._stream import Stream
 from sudare.collector._writer import Writer
@@ -58,6 +60,7 @@ class Service:
             collector,
             beta=settings.beta,
             expected_users=settings.expected_users,
+            private=settings.dashboard == "private",
             clock=collector.clock,
         )
         self.rehearsal = Rehearsal(
@@ -81,6 +84,9 @@ class Service:
         )
         self._reports = Limiter((settings.reports_per_second, settings.reports_burst), _NO_LIMIT)
         self._reads = Limiter((settings.reads_per_second, settings.reads_burst), _NO_LIMIT)
+        self.private = settings.dashboard == "private"
+        """Whether estimates are for viewers only."""
+        self.sessions = Sessions(collector.derived_key(SESSIONS), collector.kept_token)
         self._rehearsal_tickets = Limiter(*_REHEARSAL_TICKETS)
         self._rehearsal_reports = Limiter(*_REHEARSAL_REPORTS)
         self._guesses = Limiter(_GUESSES, _NO_LIMIT)
@@ -127,22 +133,30 @@ class Service:
         self._admit(self._rehearsal_tickets if ticket else self._rehearsal_reports, scope)
 
     async def require_operator(self, scope: Scope) -> None:
-        """Refuse a request without the operator's token.
+        """Refuse a request without the operator's token."""
+        await self.role_of(scope, _bearer(scope), ("operator",))
+
+    async def require_viewer(self, scope: Scope) -> None:
+        """Where the dashboard is private, refuse a request without a session or a token."""
+        if not self.private:
+            return
+        cookies = (value for name, value in scope["headers"] if name == b"cookie")
+        if not any(self.sessions.knows(each.decode("latin-1")) for each in cookies):
+            await self.role_of(scope, _bearer(scope), ROLES)
+
+    async def role_of(self, scope: Scope, token: str, roles: tuple[Role, ...]) -> Role:
+        """Which of these roles a token is for; refused if none.
 
         Who has guessed wrong too often is not listened to for a while, or guessing would go on at
         full speed. A token that was right before is known at once; for any other the slow hash is
         computed, one at a time.
         """
-        given = header(scope["headers"], b"authorization") or b""
-        kind, _, token = given.partition(b" ")
-        if kind.lower() != b"bearer" or not 0 < len(token) <= 512:
-            raise Refusal("unauthorised")
         client = self.client_of(scope)
         if wait := self._guesses.wait(client):
             raise Refusal("rate_limited", retry_seconds=wait)
-        text = token.strip().decode("latin-1")
-        if self.collector.knows_token(text):
-            return
+        for role in roles:
+            if self.collector.knows_token(token, role):
+                return role
         if self._checking >= _MOST_CHECKED:
             raise Refusal("unavailable")
         self._checking += 1
@@ -150,12 +164,13 @@ class Service:
             async with self._one_check:
                 if wait := self._guesses.take(client):  # spent before it is known to be wrong
                     raise Refusal("rate_limited", retry_seconds=wait)
-                right = await asyncio.to_thread(self.collector.check_token, text)
+                for role in roles:
+                    if await asyncio.to_thread(self.collector.check_token, token, role):
+                        self._guesses.give_back(client)
+                        return role
         finally:
             self._checking -= 1
-        if not right:
-            raise Refusal("unauthorised")
-        self._guesses.give_back(client)
+        raise Refusal("unauthorised")
 
     def health(self) -> Health:
         """Whether all is well."""
@@ -296,3 +311,12 @@ class Service:
             lambda: max(0.0, collector.clock() - (collector.next_due() or math.inf)),
         )
         watch("rounds", "Rounds published so far.", lambda: len(self.board.rounds))
+
+
+def _bearer(scope: Scope) -> str:
+    """The token of the Authorization header."""
+    given = header(scope["headers"], b"authorization") or b""
+    kind, _, token = given.partition(b" ")
+    if kind.lower() != b"bearer" or not 0 < len(token) <= 512:
+        raise Refusal("unauthorised")
+    return token.strip().decode("latin-1")

@@ -30,6 +30,7 @@ STORE_VARIABLE = "SUDARE_STORE"
 _SHORTEST_TOKEN = 20
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Format = Literal["auto", "json", "text"]
+Dashboard = Literal["public", "private"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -76,6 +77,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         option("How far the clock may leap, or be from the database's, before publication waits"),
     ] = 2.0
     beta: Annotated[float, option("Probability with which some interval may miss")] = 0.05
+    dashboard: Annotated[
+        Dashboard,
+        option("public, or private: estimates are read with a viewer's or the operator's token"),
+    ] = "public"
     expected_users: Annotated[
         int | None,
         option("People you expect, for the predicted error", least=1),

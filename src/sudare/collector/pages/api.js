@@ -20,6 +20,7 @@
  * @property {number} beta
  * @property {"open" | "closed"} enrolment
  * @property {string} promise
+ * @property {"private"} [dashboard]
  * @property {{users: number, typical: number, bound: number | null} | null} predicted_error
  */
 
@@ -84,7 +85,7 @@ export function address(id, name = "") {
  * @returns {Promise<any>}
  */
 export async function ask(url, options = {}) {
-  const answer = await fetch(url, { cache: "no-store", credentials: "omit", ...options });
+  const answer = await fetch(url, { cache: "no-store", credentials: "same-origin", ...options });
   if (!answer.ok) {
     const told = await answer.json().catch(() => null);
     const { code = "unavailable", message = `The collector answered ${answer.status}.` } =

@@ -3,6 +3,7 @@
 import { address, ask, survey as fetchSurvey } from "./api.js";
 import { Chart, span } from "./chart.js";
 import { follow } from "./feed.js";
+import { admitted, unlock } from "./login.js";
 import { operate } from "./operator.js";
 import * as panels from "./panels.js";
 import { Rounds } from "./rounds.js";
@@ -270,6 +271,11 @@ async function begin() {
   try {
     const found = await fetchSurvey();
     if (!found) throw new Error("This collector serves no survey.");
+    if (found.dashboard === "private" && !(await admitted(found))) {
+      find("trouble").hidden = true;
+      unlock(found, begin);
+      return;
+    }
     find("trouble").hidden = true;
     run(found);
   } catch (problem) {

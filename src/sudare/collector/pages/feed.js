@@ -69,7 +69,9 @@ export function follow(survey, listener) {
       failures += 1;
       answered = false;
       // Another survey may have taken this address: then everything shown is wrong.
-      if (/** @type {any} */ (problem)?.code === "unknown_survey") location.reload();
+      const { code } = /** @type {{code?: string}} */ (problem);
+      // And without a session nothing more will come.
+      if (code === "unknown_survey" || code === "unauthorised") location.reload();
       listener.state("reconnecting");
       notBefore = Date.now() + Math.min(LONGEST_WAIT_MS, 500 * 2 ** failures);
     } finally {
