@@ -45,7 +45,7 @@ FREE = 0.25
 """Of the laws at their word, the share that leaves their length to own rows."""
 UNUSUAL = 1.0
 """Own truth's variance about the centre, against that of the others."""
-POOL_ALIKE, POOL_UNUSUAL = 0.1, 2.0
+POOL_ALIKE, POOL_UNUSUAL = 0.2, 2.0
 """The same with a pooled release: a sum hides who differs, and tells how far all of them do."""
 SINGLE_GROUP = 0.6
 """Chance that all organisations are of one kind, before the releases are seen."""
